@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: BSD-3-Clause
+/// The engine: the part of the HCA that moves packets. One thread polls doorbells and wires; or nobody's
+/// thread, and a program steps it by hand (swhca.h).
+///
+/// Control commands change objects only inside a Quiesced guard: the engine leaves its pass, says so, and
+/// waits. The handshake has no lock for the engine to hog, so a command never starves (facts: a mutex does).
+#pragma once
+
+#include "swhca/hca/objects.hpp"
+
+#include <atomic>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace swhca {
+
+struct EngineOptions {
+    int cpu{-1};        ///< CPU to run on; -1: any CPU the process started with
+    bool idle{false};   ///< sleep when nothing moves for a while, instead of spinning
+    bool manual{false}; ///< no thread: only step() moves packets
+};
+
+class Engine {
+  public:
+    explicit Engine(EngineOptions options);
+    ~Engine();
+    Engine(const Engine&) = delete;
+    Engine& operator=(const Engine&) = delete;
+
+    /// Adds a port to the round. Before start().
+    void add_port(Port& port);
+    /// Starts the thread (not if manual): own affinity, all signals blocked, named `swhca`. Idempotent.
+    void start();
+    /// Ends the thread after the pass it is in. Idempotent; start() may follow.
+    void stop();
+
+    /// One pass over all ports on the calling thread, `budget` frames per port at most; the thread, if any,
+    /// is paused meanwhile. Returns the frames moved (sent + received).
+    unsigned step(unsigned budget);
+    /// Takes packet moving away from the thread (step() still works), or gives it back. Nests.
+    void hold();
+    void release();
+
+    /// While one lives no pass runs. Any thread but the engine's; recursive.
+    class Quiesced {
+      public:
+        explicit Quiesced(Engine& engine) noexcept;
+        ~Quiesced();
+        Quiesced(const Quiesced&) = delete;
+        Quiesced& operator=(const Quiesced&) = delete;
+
+      private:
+        Engine& engine_;
+    };
+
+  private:
+    friend class Quiesced;
+    void pause() noexcept;
+    void resume() noexcept;
+    void run();
+    unsigned pass(unsigned budget);
+
+    EngineOptions options_;
+    std::vector<Port*> ports_;
+    std::thread thread_;
+    std::recursive_mutex control_; ///< one commander at a time; the engine never takes it
+    std::atomic<unsigned> pauses_wanted_{0};
+    std::atomic<bool> parked_{false}; ///< [engine] waiting for pauses_wanted_ == 0
+    std::atomic<bool> running_{false};
+    std::atomic<bool> stop_wanted_{false};
+};
+
+} // namespace swhca

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: BSD-3-Clause
+/// Devices and what a process holds of them. One Device is one `mlx5_N` with one port.
+#pragma once
+
+#include "swhca/engine/engine.hpp"
+#include "swhca/hca/objects.hpp"
+#include "swhca/hca/port.hpp"
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace swhca {
+
+/// What the device offers; answered to queries and enforced on creation by the same numbers.
+struct DeviceCaps {
+    std::uint32_t max_qp{1U << 17}, max_cq{1U << 17}, max_mr{1U << 20}, max_pd{1U << 16};
+    std::uint32_t max_wq{1U << 17}, max_rqt{1U << 16}, max_log_rqt_entries{11};
+    std::uint32_t max_qp_wr{32768}, max_sge{30}, max_cqe{(1U << 22) - 1};
+    std::uint32_t min_log_stride_bytes{6}, max_log_stride_bytes{13};
+    std::uint32_t min_log_strides{3}, max_log_strides{16};
+    std::uint32_t min_log_wqe_bytes{14}; ///< log_stride_bytes + log_strides at least
+    std::uint32_t max_tso_bytes{262144};
+    std::uint8_t min_inline_mode{0}; ///< 0 none, 1 L2
+};
+
+/// Lkey to region; index and 8-bit variant as in the PRM, so that a stale key misses.
+class MrTable {
+  public:
+    Lkey add(Mr mr); ///< never hands out 0x100 (libmlx5's terminator) or 0
+    bool remove(Lkey lkey);
+    const Mr* find(Lkey lkey) const noexcept {
+        const std::uint32_t index = lkey.value >> 8;
+        if (index >= slots_.size() || slots_[index].lkey != lkey) return nullptr;
+        return &slots_[index];
+    }
+
+  private:
+    std::vector<Mr> slots_{2};
+    std::vector<std::uint32_t> free_{};
+};
+
+struct Device;
+
+/// Everything one open() of /dev/infiniband/uverbsN made; goes with the last close of it.
+struct Context {
+    Device* device{};
+    int fd{-1};    ///< descriptor the program uses (a memfd that backs the UAR pages)
+    bool opened{}; ///< GET_CONTEXT done
+    int async_program_fd{-1}, async_engine_fd{-1};
+    std::byte* uar{}; ///< the model's own mapping of the UAR pages
+    std::uint32_t bfregs{};
+    std::vector<std::uint32_t> bfreg_users{};
+    std::uint32_t next_handle{1};
+    template <class T>
+    using Table = std::map<std::uint32_t, std::unique_ptr<T>>;
+    Table<Pdn> pds{};
+    Table<Mr> mrs{};
+    Table<CompChannel> channels{};
+    Table<Cq> cqs{};
+    Table<Rq> wqs{};
+    Table<Rqt> rqts{};
+    Table<Qp> qps{};
+    Table<Flow> flows{};
+};
+
+struct Device {
+    std::string name{}; ///< `mlx5_0`
+    unsigned index{};   ///< N of uverbsN
+    std::uint64_t node_guid{};
+    DeviceCaps caps{};
+    Port port{};
+    MrTable mrs{};
+    std::vector<std::unique_ptr<Context>> contexts{};
+    std::uint32_t next_qpn{0x40}, next_cqn{0x400}, next_wqn{0x10}, next_pdn{1}, next_rqt{1};
+    std::uint64_t next_flow_order{};
+};
+
+/// The HCA of this process: all devices and the engine that drives them.
+struct Hca {
+    std::vector<std::unique_ptr<Device>> devices{};
+    std::unique_ptr<Engine> engine{};
+    std::mutex commands{}; ///< one command at a time
+};
+
+} // namespace swhca

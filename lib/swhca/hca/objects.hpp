@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: BSD-3-Clause
+/// The objects of the HCA: what a command creates and the engine works on.
+///
+/// Plain structures. The control plane (abi/, hca/) changes them only while the engine is quiesced
+/// (engine/engine.hpp); the engine alone writes the members marked [engine] in between. Addresses are virtual
+/// addresses of the process that made the object: the model reads and writes user memory where it lies.
+#pragma once
+
+#include "base/be.hpp"
+#include "base/ids.hpp"
+#include "base/ring.hpp"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace swhca {
+
+using stride::be32;
+using stride::be64;
+using stride::Cqn;
+using stride::Lkey;
+using stride::Pdn;
+using stride::Qpn;
+using stride::RingSize;
+using stride::Wqn;
+
+struct Context;
+struct Port;
+
+/// A registered memory region. `iova` is the address WQEs use; `start` is where it lies (equal unless asked).
+struct Mr {
+    Lkey lkey{};
+    Pdn pd{};
+    std::uint64_t start{};
+    std::uint64_t iova{};
+    std::uint64_t length_bytes{};
+    bool local_write{};
+};
+
+/// Completion channel: a socket pair; the program polls one end, the engine writes events to the other.
+struct CompChannel {
+    std::uint32_t handle{};
+    int program_fd{-1};
+    int engine_fd{-1};
+};
+
+/// What a CQ with compression makes of runs of CQEs (mlx5-abi.h, cqe_comp_res_format).
+enum class MiniCqeFormat : std::uint8_t { none, hash, csum, csum_stridx };
+
+struct Cq {
+    Cqn cqn{};
+    std::uint32_t handle{};
+    Context* context{};
+    std::byte* ring{};
+    RingSize size{};             ///< in CQEs
+    std::uint32_t cqe_bytes{64}; ///< 64 or 128
+    be32* dbrec{};               ///< [0] consumer index (24 bits, some programs write 16), [1] arm
+    MiniCqeFormat mini_cqe{MiniCqeFormat::none};
+    CompChannel* channel{};
+    std::uint64_t user_handle{}; ///< cq_handle of the program, goes into completion events
+    std::uint32_t comp_events{}; ///< [engine] events written to the channel
+    std::uint32_t async_events{};
+    std::uint32_t users{};       ///< queues that complete here; destroy answers EBUSY while not 0
+    std::uint32_t pi{};          ///< [engine] free-running producer index
+    std::uint32_t armed_dbrec{}; ///< [engine] last arm word acted on
+    bool overrun{};              ///< [engine] a completion was lost; the CQ is dead
+};
+
+/// State of a WQ or of a QP; the values are each object's own in the ABI, translated in abi/.
+enum class QueueState : std::uint8_t { reset, init, rtr, ready, sqd, error };
+
+/// A receive queue: a verbs WQ, or the RQ half of a QP.
+struct Rq {
+    Wqn wqn{};
+    std::uint32_t handle{};
+    Context* context{};
+    Pdn pd{};
+    Cq* cq{};
+    std::byte* ring{};
+    RingSize size{}; ///< in WQEs
+    std::uint32_t log_wqe_bytes{};
+    be32* dbrec{};              ///< producer index, low 16 bits
+    std::uint32_t user_index{}; ///< goes to the CQE's srqn_uidx
+    QueueState state{QueueState::reset};
+    bool striding{};
+    bool two_byte_shift{};
+    std::uint32_t log_stride_bytes{};
+    std::uint32_t log_strides{}; ///< strides per WQE
+    bool vlan_strip{};
+    bool scatter_fcs{};
+    bool end_padding{};
+    std::uint32_t users{};         ///< indirection tables that hold it
+    Port* port{};                  ///< set when the first packet can reach it
+    std::uint16_t pi{};            ///< [engine] last doorbell record seen
+    std::uint16_t ci{};            ///< [engine] WQEs consumed
+    std::uint32_t next_stride{};   ///< [engine] first free stride of WQE ci
+    std::uint64_t out_of_buffer{}; ///< [engine] frames dropped for want of a WQE
+};
+
+/// Receive indirection table (ethdev: RETA).
+struct Rqt {
+    std::uint32_t handle{};
+    std::uint32_t number{};
+    Context* context{};
+    std::vector<Rq*> wqs{}; ///< a power of two of them
+    std::uint32_t users{};
+};
+
+/// Hash of an RSS QP (TIR). Field masks are the ABI's MLX5_RX_HASH_* bits; 0 = everything to entry 0.
+struct RssHash {
+    std::uint64_t fields{};
+    std::array<std::uint8_t, 40> key{};
+    bool inner{};
+};
+
+enum class QpType : std::uint8_t { raw_packet, rss, ud };
+
+/// The send queue of a QP.
+struct Sq {
+    std::byte* ring{};
+    RingSize size{};    ///< in WQEBBs of 64 bytes
+    be32* dbrec{};      ///< producer index, low 16 bits (dbrec[1] of the QP)
+    std::byte* bfreg{}; ///< the UAR register that belongs to this QP (two halves of 256 bytes)
+    std::uint32_t user_index{};
+    Cq* cq{};
+    QueueState state{QueueState::reset};
+    std::uint32_t min_inline_bytes{};
+    std::uint16_t pi{};                           ///< [engine] last doorbell record seen
+    std::uint16_t ci{};                           ///< [engine] WQEBBs executed
+    std::array<std::uint64_t, 2> last_doorbell{}; ///< [engine] register value last acted on, per half
+};
+
+struct Qp {
+    Qpn qpn{};
+    std::uint32_t handle{};
+    Context* context{};
+    QpType type{QpType::raw_packet};
+    Pdn pd{};
+    Port* port{};
+    QueueState state{QueueState::reset};
+    std::uint64_t user_handle{};
+    Sq sq{};
+    std::unique_ptr<Rq> rq{}; ///< RQ half, if the QP has one (max_recv_wr > 0)
+    Rqt* rqt{};               ///< RSS QP
+    RssHash rss{};            ///< RSS QP
+    std::uint32_t qkey{};
+    std::uint32_t flows{}; ///< flow rules that end here
+    bool sq_signal_all{};
+    std::uint32_t max_send_wr{}, max_recv_wr{}, max_send_sge{}, max_recv_sge{}, max_inline_bytes{};
+};
+
+/// What a flow rule compares, in one normal form: frame fields with masks. Unused ones have zero masks.
+struct FlowMatch {
+    std::array<std::uint8_t, 6> dst_mac{}, dst_mac_mask{}, src_mac{}, src_mac_mask{};
+    std::uint16_t ether_type{}, ether_type_mask{};
+    std::uint16_t vlan_tci{}, vlan_tci_mask{};
+    bool needs_vlan{};         ///< the program gave a VLAN id: only tagged frames
+    std::uint8_t ip_version{}; ///< 4, 6, or 0 for any
+    std::array<std::uint8_t, 16> src_ip{}, src_ip_mask{}, dst_ip{},
+        dst_ip_mask{}; ///< IPv4 in the first 4 bytes
+    std::uint8_t ip_proto{}, ip_proto_mask{};
+    std::uint16_t src_port{}, src_port_mask{}, dst_port{}, dst_port_mask{};
+    bool drop{};         ///< action drop
+    std::uint32_t tag{}; ///< action tag: to the CQE's flow tag
+    bool has_tag{};
+};
+
+enum class FlowKind : std::uint8_t { normal, all_default, multicast_default, sniffer };
+
+struct Flow {
+    std::uint32_t handle{};
+    Context* context{};
+    FlowKind kind{FlowKind::normal};
+    std::uint16_t priority{}; ///< lower wins
+    std::uint64_t order{};    ///< creation order, breaks ties: later loses
+    FlowMatch match{};
+    Qp* qp{};
+    Port* port{};
+};
+
+} // namespace swhca

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: BSD-3-Clause
+/// A port of the HCA: its address, its wire, the send queues it serves and the rules that steer what it
+/// receives.
+#pragma once
+
+#include "swhca/hca/objects.hpp"
+#include "swhca/wire/wire.hpp"
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace swhca {
+
+/// Counters of a port, written by the engine, read by anyone (relaxed): sysfs, reports, tests.
+struct PortCounters {
+    std::uint64_t tx_frames{}, tx_bytes{}, tx_wqes{}, tx_doorbells{}, tx_errors{};
+    std::uint64_t rx_frames{}, rx_bytes{}, rx_wqes{}; ///< rx_wqes: receive WQEs finished
+    std::uint64_t rx_fillers{};
+    std::uint64_t out_of_buffer{};    ///< frame for a queue without a WQE
+    std::uint64_t rx_steering_miss{}; ///< frame no rule takes
+    std::uint64_t rx_oversize{};      ///< frame longer than the port or the WQE takes
+    std::uint64_t rx_queue_error{};   ///< frame for a queue that is not ready
+};
+
+struct Port {
+    std::string device_name{}; ///< `mlx5_0`
+    std::uint8_t number{1};
+    std::array<std::uint8_t, 6> mac{};
+    std::string netdev{}; ///< companion interface, empty if none
+    std::uint32_t max_frame_bytes{65535};
+    bool pause{}; ///< a frame without a receive WQE waits on the wire (802.3x) instead of being dropped
+    std::unique_ptr<Wire> wire{};
+    std::vector<Qp*> senders{};    ///< QPs in RTS (or draining) with a send queue
+    std::vector<Flow*> flows{};    ///< in the order they are tried
+    std::vector<Flow*> sniffers{}; ///< get a copy of every frame received
+    std::uint64_t flow_changes{};  ///< counts additions and removals; wires that wait for a receiver watch it
+    PortCounters counters{};       ///< [engine]
+};
+
+} // namespace swhca
