@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: BSD-3-Clause
+/// Steering rules of a port: which frames go to which TIR.
+#pragma once
+
+#include "ibv/tir.hpp"
+
+#include <cstdint>
+#include <memory>
+
+namespace stride::ibv {
+
+enum class L3 : std::uint8_t { any, ipv4, ipv6 };
+enum class L4 : std::uint8_t { any, tcp, udp };
+
+/// Frames a rule takes. The destination MAC is compared under a mask, so that one form serves unicast (all
+/// ones), all multicast (the group bit alone) and promiscuous (no bit).
+struct FlowMatch {
+    MacAddress dst_mac{};
+    MacAddress dst_mac_mask{};
+    L3 l3{L3::any};
+    L4 l4{L4::any}; ///< any unless l3 is given
+
+    static FlowMatch unicast(const MacAddress& mac) noexcept;
+    static FlowMatch all_multicast() noexcept;
+    static FlowMatch everything() noexcept { return {}; }
+};
+
+class Flow {
+  public:
+    /// `tir` must outlive the rule. Lower `priority` is tried first.
+    static Result<Flow> create(std::shared_ptr<Device> device, const Tir& tir, const FlowMatch& match,
+                               std::uint16_t priority);
+
+  private:
+    Flow(std::shared_ptr<Device> device, Handle<ibv_flow> flow) noexcept
+        : device_{std::move(device)}
+        , flow_{std::move(flow)} {}
+
+    std::shared_ptr<Device> device_;
+    Handle<ibv_flow> flow_;
+};
+
+} // namespace stride::ibv

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: BSD-3-Clause
+/// Send queue of a RAW_PACKET QP (Ethernet).
+#pragma once
+
+#include "ibv/cq.hpp"
+
+#include <cstdint>
+#include <memory>
+
+namespace stride::ibv {
+
+struct TxQpConfig {
+    std::uint32_t wqebbs{}; ///< at least so many WQEBBs of 64 bytes; rounded up to a power of two
+    std::uint32_t max_tso_header_bytes{}; ///< 0: no TSO
+};
+
+/// Created in RESET; start() takes it to RTS. Not thread-safe.
+class TxQp {
+  public:
+    /// `cq` must outlive the QP. EINVAL: larger than the device takes.
+    static Result<TxQp> create(std::shared_ptr<Device> device, const Cq& cq, const TxQpConfig& config);
+
+    /// RESET -> INIT -> RTR -> RTS.
+    Status start();
+    /// Any state -> RESET: what is in the ring is dropped without completions; the indices start from 0
+    /// again.
+    Status reset();
+    /// After an error CQE: reset and start. The ring's owner forgets what was posted.
+    Status recover();
+
+    const mlx5::SqRing& ring() const noexcept { return ring_; }
+    ibv_qp* get() const noexcept { return qp_.get(); }
+
+  private:
+    TxQp(std::shared_ptr<Device> device, Handle<ibv_qp> qp, mlx5::SqRing ring) noexcept
+        : device_{std::move(device)}
+        , qp_{std::move(qp)}
+        , ring_{ring} {}
+
+    Status modify(ibv_qp_state next, const char* name);
+
+    std::shared_ptr<Device> device_;
+    Handle<ibv_qp> qp_;
+    mlx5::SqRing ring_;
+};
+
+} // namespace stride::ibv
