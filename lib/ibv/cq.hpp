@@ -19,12 +19,10 @@ class CompletionChannel {
     ibv_comp_channel* get() const noexcept { return channel_.get(); }
 
   private:
-    CompletionChannel(std::shared_ptr<Device> device, Handle<ibv_comp_channel> channel) noexcept
-        : device_{std::move(device)}
-        , channel_{std::move(channel)} {}
+    explicit CompletionChannel(Owned<ibv_comp_channel> channel) noexcept
+        : channel_{std::move(channel)} {}
 
-    std::shared_ptr<Device> device_;
-    Handle<ibv_comp_channel> channel_;
+    Owned<ibv_comp_channel> channel_;
 };
 
 struct CqConfig {
@@ -44,13 +42,11 @@ class Cq {
     ibv_cq* get() const noexcept { return cq_.get(); }
 
   private:
-    Cq(std::shared_ptr<Device> device, Handle<ibv_cq> cq, mlx5::CqRing ring) noexcept
-        : device_{std::move(device)}
-        , cq_{std::move(cq)}
+    Cq(Owned<ibv_cq> cq, mlx5::CqRing ring) noexcept
+        : cq_{std::move(cq)}
         , ring_{ring} {}
 
-    std::shared_ptr<Device> device_;
-    Handle<ibv_cq> cq_;
+    Owned<ibv_cq> cq_;
     mlx5::CqRing ring_;
 };
 

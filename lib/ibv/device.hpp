@@ -85,6 +85,19 @@ class Device {
     Handle<ibv_pd> pd_{};
 };
 
+/// Destroys an object of a device, and only then lets go of the device.
+struct DestroyThenRelease {
+    std::shared_ptr<Device> device{};
+    template <class T>
+    void operator()(T* object) const noexcept {
+        Destroy{}(object);
+    }
+};
+
+/// Owner of an object of a device; keeps the device alive.
+template <class T>
+using Owned = std::unique_ptr<T, DestroyThenRelease>;
+
 /// Names of the verbs devices there are.
 std::string device_list();
 

@@ -32,12 +32,10 @@ class Flow {
                                std::uint16_t priority);
 
   private:
-    Flow(std::shared_ptr<Device> device, Handle<ibv_flow> flow) noexcept
-        : device_{std::move(device)}
-        , flow_{std::move(flow)} {}
+    explicit Flow(Owned<ibv_flow> flow) noexcept
+        : flow_{std::move(flow)} {}
 
-    std::shared_ptr<Device> device_;
-    Handle<ibv_flow> flow_;
+    Owned<ibv_flow> flow_;
 };
 
 } // namespace stride::ibv

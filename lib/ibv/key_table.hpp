@@ -48,6 +48,7 @@ class KeyTable {
 
   private:
     Result<KeyEntry> register_locked(MemoryRange range);
+    void retire_locked(MemoryRange range);
     const MemoryKey* find_locked(std::uintptr_t address) const noexcept;
 
     std::shared_ptr<Device> device_;
@@ -55,7 +56,8 @@ class KeyTable {
     void* resolver_context_;
     std::atomic<std::uint32_t> generation_{0};
     mutable std::mutex mutex_;
-    std::vector<MemoryKey> keys_; ///< sorted by base; ranges do not overlap
+    std::vector<MemoryKey> keys_;      ///< sorted by base; ranges do not overlap
+    std::vector<MemoryKey> retired_{}; ///< swallowed by a larger key; WQEs in flight may name them
 };
 
 /// One queue's view of the table; not thread-safe. Call begin_burst() before the first look-up of a burst.

@@ -31,13 +31,11 @@ class MemoryKey {
     MemoryRange range() const noexcept { return range_; }
 
   private:
-    MemoryKey(std::shared_ptr<Device> device, Handle<ibv_mr> mr, MemoryRange range) noexcept
-        : device_{std::move(device)}
-        , mr_{std::move(mr)}
+    MemoryKey(Owned<ibv_mr> mr, MemoryRange range) noexcept
+        : mr_{std::move(mr)}
         , range_{range} {}
 
-    std::shared_ptr<Device> device_;
-    Handle<ibv_mr> mr_;
+    Owned<ibv_mr> mr_;
     MemoryRange range_;
 };
 

@@ -43,15 +43,13 @@ class Rq {
     ibv_wq* get() const noexcept { return wq_.get(); }
 
   private:
-    Rq(std::shared_ptr<Device> device, Handle<ibv_wq> wq, mlx5::RqRing ring) noexcept
-        : device_{std::move(device)}
-        , wq_{std::move(wq)}
+    Rq(Owned<ibv_wq> wq, mlx5::RqRing ring) noexcept
+        : wq_{std::move(wq)}
         , ring_{ring} {}
 
     Status modify(ibv_wq_state next, const char* name);
 
-    std::shared_ptr<Device> device_;
-    Handle<ibv_wq> wq_;
+    Owned<ibv_wq> wq_;
     mlx5::RqRing ring_;
 };
 

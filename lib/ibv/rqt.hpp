@@ -18,12 +18,10 @@ class Rqt {
     ibv_rwq_ind_table* get() const noexcept { return table_.get(); }
 
   private:
-    Rqt(std::shared_ptr<Device> device, Handle<ibv_rwq_ind_table> table) noexcept
-        : device_{std::move(device)}
-        , table_{std::move(table)} {}
+    explicit Rqt(Owned<ibv_rwq_ind_table> table) noexcept
+        : table_{std::move(table)} {}
 
-    std::shared_ptr<Device> device_;
-    Handle<ibv_rwq_ind_table> table_;
+    Owned<ibv_rwq_ind_table> table_;
 };
 
 } // namespace stride::ibv

@@ -28,12 +28,10 @@ class Tir {
     ibv_qp* get() const noexcept { return qp_.get(); }
 
   private:
-    Tir(std::shared_ptr<Device> device, Handle<ibv_qp> qp) noexcept
-        : device_{std::move(device)}
-        , qp_{std::move(qp)} {}
+    explicit Tir(Owned<ibv_qp> qp) noexcept
+        : qp_{std::move(qp)} {}
 
-    std::shared_ptr<Device> device_;
-    Handle<ibv_qp> qp_;
+    Owned<ibv_qp> qp_;
 };
 
 } // namespace stride::ibv

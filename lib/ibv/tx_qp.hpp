@@ -32,15 +32,13 @@ class TxQp {
     ibv_qp* get() const noexcept { return qp_.get(); }
 
   private:
-    TxQp(std::shared_ptr<Device> device, Handle<ibv_qp> qp, mlx5::SqRing ring) noexcept
-        : device_{std::move(device)}
-        , qp_{std::move(qp)}
+    TxQp(Owned<ibv_qp> qp, mlx5::SqRing ring) noexcept
+        : qp_{std::move(qp)}
         , ring_{ring} {}
 
     Status modify(ibv_qp_state next, const char* name);
 
-    std::shared_ptr<Device> device_;
-    Handle<ibv_qp> qp_;
+    Owned<ibv_qp> qp_;
     mlx5::SqRing ring_;
 };
 

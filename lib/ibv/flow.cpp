@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "ibv/flow.hpp"
+
+#include <cstddef>
+#include <cstring>
+
+namespace stride::ibv {
+namespace {
+
+constexpr std::size_t max_rule_bytes = sizeof(ibv_flow_attr) + sizeof(ibv_flow_spec_eth) +
+                                       sizeof(ibv_flow_spec_ipv6) + sizeof(ibv_flow_spec_tcp_udp);
+
+/// A rule as libibverbs takes it: an ibv_flow_attr with its specifications right behind.
+struct RuleBuffer {
+    alignas(8) std::byte bytes[max_rule_bytes]{};
+    std::size_t used{sizeof(ibv_flow_attr)};
+
+    ibv_flow_attr* attr() noexcept { return reinterpret_cast<ibv_flow_attr*>(bytes); }
+    template <class Spec>
+    void append(const Spec& spec) noexcept {
+        std::memcpy(bytes + used, &spec, sizeof spec);
+        used += sizeof spec;
+        ++attr()->num_of_specs;
+    }
+};
+
+void append_eth(RuleBuffer& rule, const FlowMatch& match) noexcept {
+    ibv_flow_spec_eth eth{};
+    eth.type = IBV_FLOW_SPEC_ETH;
+    eth.size = sizeof eth;
+    std::memcpy(eth.val.dst_mac, match.dst_mac.data(), match.dst_mac.size());
+    std::memcpy(eth.mask.dst_mac, match.dst_mac_mask.data(), match.dst_mac_mask.size());
+    rule.append(eth);
+}
+
+/// IP and L4 specifications with empty masks: their presence alone selects the protocol.
+void append_ip(RuleBuffer& rule, const FlowMatch& match) noexcept {
+    if (match.l3 == L3::ipv4) {
+        ibv_flow_spec_ipv4_ext ip{};
+        ip.type = IBV_FLOW_SPEC_IPV4_EXT;
+        ip.size = sizeof ip;
+        rule.append(ip);
+    }
+    if (match.l3 == L3::ipv6) {
+        ibv_flow_spec_ipv6 ip{};
+        ip.type = IBV_FLOW_SPEC_IPV6;
+        ip.size = sizeof ip;
+        rule.append(ip);
+    }
+    if (match.l4 == L4::any) return;
+    ibv_flow_spec_tcp_udp l4{};
+    l4.type = match.l4 == L4::tcp ? IBV_FLOW_SPEC_TCP : IBV_FLOW_SPEC_UDP;
+    l4.size = sizeof l4;
+    rule.append(l4);
+}
+
+} // namespace
+
+FlowMatch FlowMatch::unicast(const MacAddress& mac) noexcept {
+    FlowMatch match;
+    match.dst_mac = mac;
+    match.dst_mac_mask.fill(0xff);
+    return match;
+}
+
+FlowMatch FlowMatch::all_multicast() noexcept {
+    FlowMatch match;
+    match.dst_mac[0] = 0x01;
+    match.dst_mac_mask[0] = 0x01;
+    return match;
+}
+
+Result<Flow> Flow::create(std::shared_ptr<Device> device, const Tir& tir, const FlowMatch& match,
+                          std::uint16_t priority) {
+    RuleBuffer rule;
+    ibv_flow_attr& attr = *rule.attr();
+    attr.type = IBV_FLOW_ATTR_NORMAL;
+    attr.priority = priority;
+    attr.port = device->port();
+    append_eth(rule, match);
+    append_ip(rule, match);
+    attr.size = static_cast<std::uint16_t>(rule.used);
+    Owned<ibv_flow> flow{ibv_create_flow(tir.get(), &attr), {device}};
+    if (!flow) {
+        const MacAddress& mac = match.dst_mac;
+        return verbs_error(
+            0, strprintf("%s: create flow (dst %02x:%02x:%02x:%02x:%02x:%02x, l3 %u, l4 %u, priority %u)",
+                         device->name().c_str(), mac[0], mac[1], mac[2], mac[3], mac[4], mac[5],
+                         static_cast<unsigned>(match.l3), static_cast<unsigned>(match.l4), priority));
+    }
+    return Flow{std::move(flow)};
+}
+
+} // namespace stride::ibv
