@@ -21,19 +21,20 @@ void swhca_hold(void);
 void swhca_release(void);
 
 /*
- * One pass of the engine over all ports on the calling thread, at most `budget` frames per port and direction.
- * Returns the number of frames moved.
+ * One pass of the engine over all ports on the calling thread, at most `budget` frames per port and
+ * direction. Returns the number of frames moved.
  */
 unsigned swhca_step(unsigned budget);
 
-/* How often the rule `name` was broken in this process; the sum of all for NULL; UINT64_MAX if there is none. */
-uint64_t swhca_broken(const char *name);
+/* How often the rule `name` was broken in this process; the sum of all for NULL; UINT64_MAX if there is none.
+ */
+uint64_t swhca_broken(const char* name);
 
 /*
  * The whole state as JSON (ports, counters, broken rules): writes at most `size` bytes with the final NUL and
  * returns the length needed without it, as snprintf.
  */
-int swhca_report(char *text, unsigned size);
+int swhca_report(char* text, unsigned size);
 
 #ifdef __cplusplus
 }

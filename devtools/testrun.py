@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The stages of devtools/test: builds, and the meson suites each build runs. Prints N passed, N failed."""
+
+import argparse
+import os
+import pathlib
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as ElementTree
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+
+# name, meson options, suites. Sanitizers run what they can reach; DPDK itself is as the system built it.
+STAGES = [
+    ("build", [], ["house", "unit", "format", "abi", "functional"]),
+    ("build-asan", ["-Db_sanitize=address,undefined", "-Db_lundef=false", "-Dbuildtype=debugoptimized"],
+     ["unit", "format", "abi", "functional"]),
+    ("build-tsan", ["-Db_sanitize=thread", "-Db_lundef=false", "-Dbuildtype=debugoptimized"], ["unit", "abi"]),
+]
+
+
+def say(text):
+    """One line, at once."""
+    print(text, flush=True)
+
+
+def run(command, log):
+    """Runs a command with its output in `log`; the exit code."""
+    with open(log, "w", encoding="utf-8") as out:
+        return subprocess.run(command, cwd=ROOT, stdout=out, stderr=subprocess.STDOUT, check=False).returncode
+
+
+def build(folder, options):
+    """Configures (once) and builds; False, after showing the end of the log, if that fails."""
+    os.makedirs(ROOT / folder, exist_ok=True)
+    log = ROOT / folder / "build.log"
+    configured = (ROOT / folder / "build.ninja").exists()
+    ok = configured or run(["meson", "setup", folder, *options], log) == 0
+    if ok and run(["ninja", "-C", folder], log) == 0:
+        return True
+    say("\n".join(log.read_text(encoding="utf-8").splitlines()[-40:]))
+    return False
+
+
+def count(folder):
+    """(passed, names of the failed) of the suites that ran last in `folder`."""
+    passed, failed = 0, []
+    for case in ElementTree.parse(ROOT / folder / "meson-logs" / "testlog.junit.xml").iter("testcase"):
+        name = f"{folder}: {case.get('classname')}: {case.get('name')}"
+        if case.find("failure") is not None or case.find("error") is not None:
+            failed.append(name)
+        elif case.find("skipped") is not None:
+            say(f"skipped: {name}")
+        else:
+            passed += 1
+    return passed, failed
+
+
+def stage(folder, options, suites):
+    """One build and its suites; (passed, failed)."""
+    begun = time.monotonic()
+    if not build(folder, options):
+        return 0, [f"{folder}: the build"]
+    say(f"{folder}: built in {time.monotonic() - begun:.0f} s")
+    begun = time.monotonic()
+    log = ROOT / folder / "test.log"
+    arguments = [word for suite in suites for word in ("--suite", suite)]
+    code = run(["meson", "test", "-C", folder, "--no-rebuild", "--print-errorlogs", *arguments], log)
+    passed, failed = count(folder)
+    if code != 0 and not failed:
+        failed = [f"{folder}: meson test ended with {code}"]
+    if failed:
+        say("\n".join(log.read_text(encoding="utf-8", errors="replace").splitlines()[-200:]))
+    say(f"{folder}: {', '.join(suites)}: {passed} passed, {len(failed)} failed in {time.monotonic() - begun:.0f} s")
+    return passed, failed
+
+
+def main():
+    """Parses the options and runs the stages."""
+    parser = argparse.ArgumentParser(prog="devtools/test", description="Builds and runs every test.")
+    parser.add_argument("--long", action="store_true", help="soaks, long fuzzing and full matrices too")
+    parser.add_argument("--quick", action="store_true", help="the release build only")
+    options = parser.parse_args()
+    os.environ["STRIDE_TEST_SCOPE"] = "long" if options.long else "normal"
+    passed, failed = 0, []
+    for folder, meson_options, suites in STAGES[:1] if options.quick else STAGES:
+        stage_passed, stage_failed = stage(folder, meson_options, suites)
+        passed += stage_passed
+        failed += stage_failed
+    for name in failed:
+        say(f"failed: {name}")
+    say(f"{passed} passed, {len(failed)} failed")
+    return 1 if failed or passed == 0 else 0
+
+
+sys.exit(main())

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Several queues by RSS, and bursts of every size."""
+
+import unittest
+
+from support import CAPTURES, SCOPE, Forwarding, pcap_diff
+
+CAPTURE = CAPTURES / "exe_download.pcap"
+BURSTS = [1, 2, 3, 4, 5, 8, 31, 32, 33, 63, 64, 65, 128, 256, 511, 512]
+
+
+class Queues(unittest.TestCase):
+    """Frames come out complete whatever the number of queues and the burst."""
+
+    def forward(self, capture, **options):
+        """Forwards and compares, order of different flows aside if there are several queues."""
+        order = ["--any-order"] if options.get("queues", 1) > 1 else []
+        with Forwarding(capture, **options) as forwarding:
+            forwarding.run()
+            self.assertEqual(forwarding.missing_mbufs(), 0)
+        self.assertRegex(pcap_diff(capture, forwarding.out, *order), "^identical")
+        self.assertEqual(forwarding.report["broken_rules"], {})
+        forwarding.cleanup()
+        return forwarding
+
+    def test_several_queues(self):
+        """2, 3 and 4 queues: every frame comes out once"""
+        for queues in (2, 3, 4):
+            with self.subTest(queues=queues):
+                self.forward(CAPTURES / "coap_mqtt.pcap", queues=queues)
+
+    def test_bursts(self):
+        """bursts from 1 to 512"""
+        for burst in BURSTS if SCOPE == "long" else BURSTS[::3] + [512]:
+            with self.subTest(burst=burst):
+                self.forward(CAPTURE, burst=burst)
+
+    def test_looped_capture(self):
+        """200 rounds of a capture: rings wrap, nothing is lost"""
+        rounds = 200
+        with Forwarding(CAPTURE, wire_in=f",loop={rounds}") as forwarding:
+            forwarding.run(forwarding.expected * rounds)
+            self.assertEqual(forwarding.missing_mbufs(), 0)
+        self.assertRegex(pcap_diff(CAPTURE, forwarding.out, "--repeats", str(rounds)), "^identical")
+        self.assertEqual(forwarding.report["broken_rules"], {})
+        forwarding.cleanup()
+
+
+class StartStop(unittest.TestCase):
+    """Ports that are stopped and started again."""
+
+    def test_restart(self):
+        """a port stopped and started ten times still receives every frame"""
+        with Forwarding(CAPTURE) as forwarding:
+            for _ in range(10):
+                forwarding.testpmd.command_output("port stop all")
+                forwarding.testpmd.command_output("port start all")
+            forwarding.testpmd.command_output("set promisc all on")
+            forwarding.run()
+            self.assertEqual(forwarding.missing_mbufs(), 0)
+        self.assertIn("identical", pcap_diff(CAPTURE, forwarding.out))
+        self.assertEqual(forwarding.report["broken_rules"], {})
+        forwarding.cleanup()
