@@ -19,20 +19,24 @@ namespace stride {
 /// after.
 template <class T>
 inline T load_from_device(const T* word) noexcept {
-    return __atomic_load_n(word, __ATOMIC_ACQUIRE);
+    T value;
+    __atomic_load(word, &value, __ATOMIC_ACQUIRE);
+    return value;
 }
 
 /// Reads a word that may change under us and orders nothing (a peek).
 template <class T>
 inline T peek_from_device(const T* word) noexcept {
-    return __atomic_load_n(word, __ATOMIC_RELAXED);
+    T value;
+    __atomic_load(word, &value, __ATOMIC_RELAXED);
+    return value;
 }
 
 /// Writes a word the device reads first (doorbell record, owner bit); what was written before it is visible
 /// to whoever sees it.
 template <class T>
 inline void store_to_device(T* word, T value) noexcept {
-    __atomic_store_n(word, value, __ATOMIC_RELEASE);
+    __atomic_store(word, &value, __ATOMIC_RELEASE);
 }
 
 /// Rings a doorbell register: one 8-byte store after everything before it. On silicon the UAR page is mapped

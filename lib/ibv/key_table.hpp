@@ -44,6 +44,8 @@ class KeyTable {
     void forget(MemoryRange range);
     /// Grows with every forget(); a cache of an older generation is stale.
     std::uint32_t generation() const noexcept { return generation_.load(std::memory_order_acquire); }
+    /// The same as a word that a burst may watch without a call.
+    const std::atomic<std::uint32_t>* generation_word() const noexcept { return &generation_; }
     std::size_t size() const;
 
   private:
