@@ -9,11 +9,16 @@
 #include "swhca/hca/objects.hpp"
 
 #include <atomic>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <vector>
 
+#include <sched.h>
+
 namespace swhca {
+
+class PortUnit;
 
 struct EngineOptions {
     int cpu{-1};        ///< CPU to run on; -1: any CPU the process started with
@@ -28,15 +33,17 @@ class Engine {
     Engine(const Engine&) = delete;
     Engine& operator=(const Engine&) = delete;
 
-    /// Adds a port to the round. Before start().
+    /// Adds a port, whose wire is in place, to the round. Before start(); the port outlives the engine.
     void add_port(Port& port);
     /// Starts the thread (not if manual): own affinity, all signals blocked, named `swhca`. Idempotent.
     void start();
     /// Ends the thread after the pass it is in. Idempotent; start() may follow.
     void stop();
+    /// In the child of a fork there is no thread: forgets it. Nothing but the destructor may follow.
+    void forget_thread() noexcept;
 
-    /// One pass over all ports on the calling thread, `budget` frames per port at most; the thread, if any,
-    /// is paused meanwhile. Returns the frames moved (sent + received).
+    /// One pass over all ports on the calling thread, `budget` frames per port and direction at most; the
+    /// thread, if any, is paused meanwhile. Returns the frames moved (sent + received).
     unsigned step(unsigned budget);
     /// Takes packet moving away from the thread (step() still works), or gives it back. Nests.
     void hold();
@@ -58,16 +65,17 @@ class Engine {
     friend class Quiesced;
     void pause() noexcept;
     void resume() noexcept;
+    void park() noexcept;
     void run();
     unsigned pass(unsigned budget);
 
     EngineOptions options_;
-    std::vector<Port*> ports_;
+    cpu_set_t start_cpus_{}; ///< where the process could run when the engine was made
+    std::vector<std::unique_ptr<PortUnit>> units_;
     std::thread thread_;
     std::recursive_mutex control_; ///< one commander at a time; the engine never takes it
     std::atomic<unsigned> pauses_wanted_{0};
-    std::atomic<bool> parked_{false}; ///< [engine] waiting for pauses_wanted_ == 0
-    std::atomic<bool> running_{false};
+    std::atomic<bool> parked_{true}; ///< the engine's thread is in no pass (waiting, or not there at all)
     std::atomic<bool> stop_wanted_{false};
 };
 

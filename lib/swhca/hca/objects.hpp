@@ -44,8 +44,10 @@ struct Mr {
 /// Completion channel: a socket pair; the program polls one end, the engine writes events to the other.
 struct CompChannel {
     std::uint32_t handle{};
-    int program_fd{-1};
+    int program_fd{-1}; ///< our own copy of the program's end, to take unread events back
     int engine_fd{-1};
+    std::uint32_t users{}; ///< CQs that report here
+    bool closed{};         ///< the program closed its end; goes with its last CQ
 };
 
 /// What a CQ with compression makes of runs of CQEs (mlx5-abi.h, cqe_comp_res_format).
@@ -62,11 +64,15 @@ struct Cq {
     MiniCqeFormat mini_cqe{MiniCqeFormat::none};
     CompChannel* channel{};
     std::uint64_t user_handle{}; ///< cq_handle of the program, goes into completion events
+    std::uint16_t moderation_count{}, moderation_period_us{};
     std::uint32_t comp_events{}; ///< [engine] events written to the channel
     std::uint32_t async_events{};
     std::uint32_t users{};       ///< queues that complete here; destroy answers EBUSY while not 0
     std::uint32_t pi{};          ///< [engine] free-running producer index
-    std::uint32_t armed_dbrec{}; ///< [engine] last arm word acted on
+    std::uint32_t ci{};          ///< [engine] consumer index as last read, to be read again only when full
+    std::uint32_t armed_dbrec{}; ///< [engine] last arm word seen
+    bool armed{};                ///< [engine] the program waits for an event
+    bool armed_solicited{};      ///< [engine] ... for solicited or failed completions only
     bool overrun{};              ///< [engine] a completion was lost; the CQ is dead
 };
 
@@ -94,10 +100,16 @@ struct Rq {
     bool scatter_fcs{};
     bool end_padding{};
     std::uint32_t users{};         ///< indirection tables that hold it
+    std::uint64_t user_handle{};
+    std::uint32_t async_events{};
     Port* port{};                  ///< set when the first packet can reach it
+    std::uint32_t async_events{};  ///< [engine] events written to the context's async channel
     std::uint16_t pi{};            ///< [engine] last doorbell record seen
     std::uint16_t ci{};            ///< [engine] WQEs consumed
     std::uint32_t next_stride{};   ///< [engine] first free stride of WQE ci
+    std::byte* strides{};          ///< [engine] striding: where WQE ci's strides lie; null: not looked up yet
+    Lkey strides_lkey{};           ///< [engine] the key `strides` was found by
+    std::uint32_t seen_batch{};    ///< [engine] batch in which the doorbell record was read last
     std::uint64_t out_of_buffer{}; ///< [engine] frames dropped for want of a WQE
 };
 
@@ -131,6 +143,7 @@ struct Sq {
     std::uint32_t min_inline_bytes{};
     std::uint16_t pi{};                           ///< [engine] last doorbell record seen
     std::uint16_t ci{};                           ///< [engine] WQEBBs executed
+    std::uint32_t frames_done{};                  ///< [engine] frames of the WQE at ci already on the wire
     std::array<std::uint64_t, 2> last_doorbell{}; ///< [engine] register value last acted on, per half
 };
 
@@ -149,7 +162,11 @@ struct Qp {
     RssHash rss{};            ///< RSS QP
     std::uint32_t qkey{};
     std::uint32_t flows{}; ///< flow rules that end here
+    std::uint32_t async_events{}; ///< [engine] events written to the context's async channel
     bool sq_signal_all{};
+    std::uint32_t bfreg{}; ///< number of the UAR register in the context
+    Cq* recv_cq{};         ///< CQ named for receives, if any
+    std::uint64_t async_events{};
     std::uint32_t max_send_wr{}, max_recv_wr{}, max_send_sge{}, max_recv_sge{}, max_inline_bytes{};
 };
 

@@ -37,6 +37,8 @@ struct Port {
     std::vector<Flow*> flows{};    ///< in the order they are tried
     std::vector<Flow*> sniffers{}; ///< get a copy of every frame received
     std::uint64_t flow_changes{};  ///< counts additions and removals; wires that wait for a receiver watch it
+    std::vector<Cq*> notifying{};  ///< CQs with a completion channel (engine/queues.hpp keeps it)
+    std::vector<Rq*> draining{};   ///< receive queues in error, whose WQEs are flushed (queues.hpp too)
     PortCounters counters{};       ///< [engine]
 };
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 /// A wire: what a port is plugged into.
 ///
-/// A frame is a gather list, so that a pair of ports moves it with one copy from sender's buffers to
-/// receiver's.
+/// Frames travel in batches of gather lists, so that a pair of ports moves them with one copy from sender's
+/// buffers to receiver's and one virtual call for many frames.
 #pragma once
 
 #include "base/result.hpp"
@@ -23,38 +23,51 @@ struct Segment {
     std::uint32_t length_bytes;
 };
 
-/// A frame on its way, valid during the call that passes it. The first segment holds all headers the receiver
-/// parses (min(length, 256) bytes at least).
+/// Bytes a receiver may parse without walking the gather list.
+constexpr std::uint32_t header_bytes = 256;
+
+/// A frame on its way, valid during the call that passes it. The first segment holds min(length,
+/// header_bytes) bytes at least.
 struct Frame {
     std::span<const Segment> segments;
     std::uint32_t length_bytes{};
-    std::uint64_t timestamp_ns{}; ///< 0: now
 };
 
-/// What became of an offered frame.
-enum class Verdict : std::uint8_t {
-    taken,   ///< received or sent
-    dropped, ///< gone, counted by the one who dropped it
-    busy     ///< no room and the link pauses: offer the same frame again later
+/// What a receiver without a WQE does with the next frame.
+enum class WhenFull : std::uint8_t {
+    drop, ///< drops and counts it, as silicon without flow control
+    wait  ///< leaves it to the wire, as under 802.3x pause
 };
 
-/// Who takes frames off a wire: a port's receive side.
+/// Who takes frames off a wire: a port's receive side. All calls on the engine's thread.
 class FrameSink {
   public:
     virtual ~FrameSink() = default;
-    virtual Verdict deliver(const Frame& frame) = 0;
+    /// Offers frames in order. Returns how many, from the front, are gone: received, or dropped and counted.
+    /// Fewer than offered only under `wait`: offer the rest again later.
+    virtual unsigned deliver(std::span<const Frame> frames, WhenFull when_full) = 0;
+    /// A rule leads to a queue that is ready.
+    virtual bool listening() = 0;
+    /// A rule takes this frame.
+    virtual bool takes(const Frame& frame) = 0;
+    /// Counts additions and removals of rules.
+    virtual std::uint64_t rule_changes() const = 0;
 };
 
-/// All calls on the engine's thread, except the constructor and close().
+/// All calls on the engine's thread, except constructor, attach, close (engine stopped) and counters (any
+/// thread).
 class Wire {
   public:
     virtual ~Wire() = default;
-    /// A frame leaves the port.
-    virtual Verdict transmit(const Frame& frame) = 0;
-    /// Hands up to `budget` waiting frames to `sink`; stops at busy. Returns how many were taken or dropped.
-    virtual unsigned poll(FrameSink& sink, unsigned budget) = 0;
+    /// Tells where received frames go. Once, before the engine starts.
+    virtual void attach(FrameSink& sink) = 0;
+    /// Frames leave the port, in order. Returns how many, from the front, are gone (sent, or dropped and
+    /// counted); fewer than offered if the far end pauses.
+    virtual unsigned transmit(std::span<const Frame> frames) = 0;
+    /// Hands up to `budget` waiting frames to the sink. Returns how many are gone.
+    virtual unsigned poll(unsigned budget) = 0;
     virtual bool link_up() const { return true; }
-    /// Flushes files; called at the end of the process, engine stopped.
+    /// Flushes files; called at the end of the process.
     virtual void close() {}
     /// Name and value pairs for the report (`frames_in`, `frames_out`, ...).
     virtual std::vector<std::pair<std::string, std::uint64_t>> counters() const { return {}; }
