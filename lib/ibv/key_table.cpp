@@ -41,11 +41,16 @@ void KeyTable::retire_locked(MemoryRange range) {
 }
 
 Result<KeyEntry> KeyTable::find_or_register(std::uintptr_t address) {
-    const std::lock_guard lock{mutex_};
-    if (const MemoryKey* key = find_locked(address)) return KeyEntry{key->range(), key->lkey().value};
+    {
+        const std::lock_guard lock{mutex_};
+        if (const MemoryKey* key = find_locked(address)) return KeyEntry{key->range(), key->lkey().value};
+    }
+    // The resolver takes locks of its own (EAL's memory map), which whoever calls forget() holds already.
     MemoryRange range{};
     if (resolver_ == nullptr || !resolver_(resolver_context_, address, range) || !range.contains(address))
         return Error{EFAULT, strprintf("%s: no known memory at %#zx", device_->name().c_str(), address)};
+    const std::lock_guard lock{mutex_};
+    if (const MemoryKey* key = find_locked(address)) return KeyEntry{key->range(), key->lkey().value};
     return register_locked(range);
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "ibv/rq.hpp"
 
+#include "base/barrier.hpp"
+
 #include <infiniband/mlx5dv.h>
 
 #include <algorithm>
@@ -73,19 +75,28 @@ Result<Rq> Rq::create(std::shared_ptr<Device> device, const Cq& cq, const RqConf
                             .log_wqe_bytes = RingSize::at_least(dv.stride).log(),
                             .dbrec = reinterpret_cast<be32*>(dv.dbrec),
                             .wqn = Wqn{wq->wq_num}};
-    return Rq{std::move(wq), ring};
+    return Rq{std::move(wq), ring, cq.ring().dbrec};
 }
 
 Status Rq::modify(ibv_wq_state next, const char* name) {
     ibv_wq_attr attr{};
     attr.attr_mask = IBV_WQ_ATTR_STATE;
     attr.wq_state = next;
-    if (const int code = ibv_modify_wq(wq_.get(), &attr); code != 0)
-        return verbs_error(code, strprintf("WQ %#x: modify to %s", wq_->wq_num, name));
+    // On RESET -> RDY libmlx5 cleans the CQ from its own consumer index, which nobody moves here, and
+    // publishes that one.
+    const be32 cq_ci = peek_from_device(cq_dbrec_);
+    const int code = ibv_modify_wq(wq_.get(), &attr);
+    store_to_device(cq_dbrec_, cq_ci);
+    if (code != 0) return verbs_error(code, strprintf("WQ %#x: modify to %s", wq_->wq_num, name));
     return {};
 }
 
-Status Rq::make_ready() { return modify(IBV_WQS_RDY, "RDY"); }
+Status Rq::make_ready() {
+    const be32 posted = peek_from_device(ring_.dbrec);
+    if (auto status = modify(IBV_WQS_RDY, "RDY"); !status) return status;
+    store_to_device(ring_.dbrec, posted);
+    return {};
+}
 
 Status Rq::reset() {
     if (state() == IBV_WQS_RESET) return {};

@@ -32,7 +32,8 @@ class Rq {
     /// `cq` must outlive the queue. EINVAL: outside what the device offers.
     static Result<Rq> create(std::shared_ptr<Device> device, const Cq& cq, const RqConfig& config);
 
-    /// RESET -> RDY. WQEs may be posted before.
+    /// RESET -> RDY. WQEs may be posted before: libmlx5 zeroes the doorbell record on the way, and it is set
+    /// again when the device reads it.
     Status make_ready();
     /// Any state -> RESET; doorbell record and indices start from 0 again.
     Status reset();
@@ -43,14 +44,16 @@ class Rq {
     ibv_wq* get() const noexcept { return wq_.get(); }
 
   private:
-    Rq(Owned<ibv_wq> wq, mlx5::RqRing ring) noexcept
+    Rq(Owned<ibv_wq> wq, mlx5::RqRing ring, be32* cq_dbrec) noexcept
         : wq_{std::move(wq)}
-        , ring_{ring} {}
+        , ring_{ring}
+        , cq_dbrec_{cq_dbrec} {}
 
     Status modify(ibv_wq_state next, const char* name);
 
     Owned<ibv_wq> wq_;
     mlx5::RqRing ring_;
+    be32* cq_dbrec_;
 };
 
 } // namespace stride::ibv

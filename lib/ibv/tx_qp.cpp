@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "ibv/tx_qp.hpp"
 
+#include "base/barrier.hpp"
+
 #include <infiniband/mlx5dv.h>
 
 #include <algorithm>
@@ -38,7 +40,7 @@ Result<TxQp> TxQp::create(std::shared_ptr<Device> device, const Cq& cq, const Tx
                             .doorbell = static_cast<std::byte*>(dv.bf.reg),
                             .bf_bytes = dv.bf.size,
                             .qpn = Qpn{qp->qp_num}};
-    return TxQp{std::move(qp), ring};
+    return TxQp{std::move(qp), ring, cq.ring().dbrec};
 }
 
 Status TxQp::modify(ibv_qp_state next, const char* name) {
@@ -46,8 +48,12 @@ Status TxQp::modify(ibv_qp_state next, const char* name) {
     attr.qp_state = next;
     attr.port_num = qp_.get_deleter().device->port();
     const int mask = next == IBV_QPS_INIT ? IBV_QP_STATE | IBV_QP_PORT : IBV_QP_STATE;
-    if (const int code = ibv_modify_qp(qp_.get(), &attr, mask); code != 0)
-        return verbs_error(code, strprintf("QP %#x: modify to %s", qp_->qp_num, name));
+    // On the way to RESET libmlx5 cleans the CQ from its own consumer index, which nobody moves here, and
+    // publishes that one.
+    const be32 cq_ci = peek_from_device(cq_dbrec_);
+    const int code = ibv_modify_qp(qp_.get(), &attr, mask);
+    store_to_device(cq_dbrec_, cq_ci);
+    if (code != 0) return verbs_error(code, strprintf("QP %#x: modify to %s", qp_->qp_num, name));
     return {};
 }
 

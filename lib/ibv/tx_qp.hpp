@@ -32,14 +32,16 @@ class TxQp {
     ibv_qp* get() const noexcept { return qp_.get(); }
 
   private:
-    TxQp(Owned<ibv_qp> qp, mlx5::SqRing ring) noexcept
+    TxQp(Owned<ibv_qp> qp, mlx5::SqRing ring, be32* cq_dbrec) noexcept
         : qp_{std::move(qp)}
-        , ring_{ring} {}
+        , ring_{ring}
+        , cq_dbrec_{cq_dbrec} {}
 
     Status modify(ibv_qp_state next, const char* name);
 
     Owned<ibv_qp> qp_;
     mlx5::SqRing ring_;
+    be32* cq_dbrec_;
 };
 
 } // namespace stride::ibv
