@@ -8,6 +8,8 @@
 
 #include "base/result.hpp"
 #include "ibv/key_table.hpp"
+#include "mbufqp/encap/ethernet.hpp"
+#include "mbufqp/encap/header.hpp"
 #include "mbufqp/tx_flags.hpp"
 #include "mbufqp/tx_stats.hpp"
 #include "mlx5/rings.hpp"
@@ -49,8 +51,9 @@ struct TxQueueConfig {
     std::uint32_t max_frame_bytes{1518}; ///< longest frame taken, without FCS and inserted tag
     KeySource keys{};
     QpRecovery recovery{};
-    const void* encap_context{}; ///< of the encap's own type; outlives the queue
-    int socket{-1};              ///< NUMA node of the queue's memory, -1: any
+    EncapShape encap{encap_shape<Ethernet>()}; ///< encap_shape<E>() of the encap whose burst is used
+    const void* encap_context{};               ///< of the encap's own type; outlives the queue
+    int socket{-1};                            ///< NUMA node of the queue's memory, -1: any
 };
 
 /// What the burst touches; three cache lines by use. Counters that the burst writes are at the end.
@@ -141,8 +144,9 @@ class TxQueue {
     /// mbuf's shape and flags; for tx_prepare.
     std::uint16_t prepare(rte_mbuf** mbufs, std::uint16_t count, TxRefusal& reason) noexcept;
 
-    TxStats stats() const noexcept;
-    void reset_stats() noexcept;
+    TxStats stats() const noexcept { return totals().since(cold_.baseline); }
+    /// Counters go on from 0; any thread, one at a time.
+    void reset_stats() noexcept { cold_.baseline = totals(); }
 
     /// Changes the longest frame taken (MTU); the queue must be stopped.
     void set_max_frame_bytes(std::uint32_t bytes) noexcept { hot_.max_frame_bytes = bytes; }
@@ -162,6 +166,8 @@ class TxQueue {
   private:
     struct Cold {
         TxFeatures features{};
+        EncapShape encap{};
+        TxStats baseline{};
         KeySource keys{};
         QpRecovery recovery{};
         std::array<ibv::KeyEntry, 8> spare_keys{}; ///< replaced in turn
@@ -182,6 +188,7 @@ class TxQueue {
     void reclaim_all() noexcept;
     void post_nop() noexcept;
     void skip_cqes() noexcept;
+    TxStats totals() const noexcept;
     std::uint32_t free_to(std::uint16_t end) noexcept;
     void rewind() noexcept;
 

@@ -41,11 +41,30 @@ struct TxStats {
     std::uint64_t full{};        ///< bursts cut short for want of room
     std::uint64_t inlined{};     ///< frames that went in the WQE
     std::uint64_t errors{};      ///< packets posted but lost to an error of the queue
-    std::uint64_t error_cqes{};  ///< error CQEs
+    std::uint64_t error_cqes{};  ///< error CQEs, and CQEs that make no sense
     std::uint64_t recoveries{};  ///< times the queue was brought back
     std::uint64_t dropped{};     ///< packets discarded when the queue was reset with work in it
     std::uint64_t key_misses{};  ///< look-ups that left the queue's cache
     std::uint64_t refused[tx_refusals]{};
+
+    /// What was counted after `earlier`.
+    TxStats since(const TxStats& earlier) const noexcept {
+        TxStats diff{.packets = packets - earlier.packets,
+                     .bytes = bytes - earlier.bytes,
+                     .wqes = wqes - earlier.wqes,
+                     .doorbells = doorbells - earlier.doorbells,
+                     .completions = completions - earlier.completions,
+                     .full = full - earlier.full,
+                     .inlined = inlined - earlier.inlined,
+                     .errors = errors - earlier.errors,
+                     .error_cqes = error_cqes - earlier.error_cqes,
+                     .recoveries = recoveries - earlier.recoveries,
+                     .dropped = dropped - earlier.dropped,
+                     .key_misses = key_misses - earlier.key_misses};
+        for (std::size_t i = 0; i < tx_refusals; ++i)
+            diff.refused[i] = refused[i] - earlier.refused[i];
+        return diff;
+    }
 };
 
 } // namespace stride::mbufqp
