@@ -84,6 +84,7 @@ struct RxStats {
     std::uint64_t dropped_no_room{};          ///< had to be copied, longer than an mbuf, no scatter
     std::uint64_t dropped_error{};            ///< error CQE for one packet
     std::uint64_t dropped_bad_cqe{};          ///< a CQE that contradicts the WQE; the queue is recovered
+    std::uint64_t discarded_at_stop{};        ///< completed, not yet received when the queue was stopped
     std::uint64_t recoveries{};               ///< times the WQ went through RESET
     std::uint64_t failed_recoveries{};
     std::uint64_t
@@ -94,7 +95,8 @@ struct RxStats {
         return copied_short + copied_no_spare + copied_no_headroom + copied_asked;
     }
     std::uint64_t dropped() const noexcept {
-        return dropped_no_mbuf + dropped_oversize + dropped_no_room + dropped_error + dropped_bad_cqe;
+        return dropped_no_mbuf + dropped_oversize + dropped_no_room + dropped_error + dropped_bad_cqe +
+               discarded_at_stop;
     }
 };
 
@@ -122,7 +124,7 @@ class RxQueue {
     static Result<RxQueuePtr> create_single_packet(const RxQueueConfig& config, const mlx5::CqRing& cq,
                                                    const mlx5::RqRing& rq);
     /// Data segments a WQE of a single-packet queue needs, a power of two; EINVAL: the frame is longer than
-    /// an mbuf and scatter is off, or it needs more than 64 mbufs.
+    /// an mbuf and scatter is off, or it needs more than 32 mbufs.
     static Result<std::uint32_t> single_packet_sges(const RxQueueConfig& config);
 
     RxQueue(const RxQueue&) = delete;

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: BSD-3-Clause
+/// Where software is in a completion queue: consumer index, owner bit, doorbell record.
+#pragma once
+
+#include "base/barrier.hpp"
+#include "mlx5/receive_cqe.hpp"
+#include "mlx5/rings.hpp"
+
+#include <bit>
+
+namespace stride::mlx5 {
+
+/// One thread at a time. Indices are free-running; the doorbell record holds 24 bits of them.
+class CqCursor {
+  public:
+    CqCursor() = default;
+    explicit CqCursor(const CqRing& ring) noexcept
+        : first_{ring.cqes + (ring.cqe_bytes - sizeof(mlx5_cqe64))}
+        , dbrec_{ring.dbrec}
+        , size_{ring.size}
+        , log_cqe_bytes_{static_cast<std::uint32_t>(std::countr_zero(ring.cqe_bytes))} {}
+
+    std::uint32_t ci() const noexcept { return ci_; }
+    RingSize size() const noexcept { return size_; }
+
+    const mlx5_cqe64* at(std::uint32_t index) const noexcept {
+        return reinterpret_cast<const mlx5_cqe64*>(first_ +
+                                                   (std::size_t{size_.slot(index)} << log_cqe_bytes_));
+    }
+    /// The owner bit of a CQE at `index` that is software's.
+    unsigned owner(std::uint32_t index) const noexcept { return size_.round_parity(index) ? 1U : 0U; }
+
+    /// The CQE `ahead` places from the next one, or nullptr while it is the device's. Once it is returned,
+    /// all of it may be read.
+    const mlx5_cqe64* poll(std::uint32_t ahead = 0) const noexcept {
+        const mlx5_cqe64* cqe = at(ci_ + ahead);
+        const std::uint8_t op_own = load_from_device(&cqe->op_own);
+        const bool ours =
+            (op_own & cqe_owner_bit) == owner(ci_ + ahead) && opcode_of(op_own) != MLX5_CQE_INVALID;
+        return ours ? cqe : nullptr;
+    }
+    void consume(std::uint32_t count = 1) noexcept { ci_ += count; }
+    /// Gives consumed CQEs back to the device.
+    void publish() noexcept { store_to_device(dbrec_, be32{ci_ & 0xffffffU}); }
+
+  private:
+    std::byte* first_{}; ///< in a 128-byte CQE the fields are in the second half
+    be32* dbrec_{};
+    std::uint32_t ci_{};
+    RingSize size_{};
+    std::uint32_t log_cqe_bytes_{6};
+};
+
+} // namespace stride::mlx5

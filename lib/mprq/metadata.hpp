@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: BSD-3-Clause
+/// From what a CQE says of a packet to what its mbuf says.
+#pragma once
+
+#include "mlx5/receive_cqe.hpp"
+#include "mprq/rx_queue.hpp"
+
+#include <rte_mbuf.h>
+#include <rte_mbuf_ptype.h>
+
+#include <array>
+#include <cstddef>
+#include <cstring>
+
+namespace stride::mprq {
+
+/// The four fields a receiver sets at once: data_off, refcnt, nb_segs, port.
+struct Rearm {
+    std::uint16_t data_off;
+    std::uint16_t refcnt;
+    std::uint16_t nb_segs;
+    std::uint16_t port;
+};
+static_assert(sizeof(Rearm) == 8);
+static_assert(offsetof(rte_mbuf, refcnt) == offsetof(rte_mbuf, data_off) + offsetof(Rearm, refcnt));
+static_assert(offsetof(rte_mbuf, nb_segs) == offsetof(rte_mbuf, data_off) + offsetof(Rearm, nb_segs));
+static_assert(offsetof(rte_mbuf, port) == offsetof(rte_mbuf, data_off) + offsetof(Rearm, port));
+
+inline void rearm_mbuf(rte_mbuf* m, Rearm value) noexcept {
+    std::memcpy(reinterpret_cast<std::byte*>(m) + offsetof(rte_mbuf, data_off), &value, sizeof value);
+}
+
+/// Packet type by mlx5::packet_type_index.
+using PacketTypes = std::array<std::uint32_t, 256>;
+
+namespace detail {
+
+enum : unsigned { l3_ipv6 = MLX5_CQE_L3_HDR_TYPE_IPV6, l3_ipv4 = MLX5_CQE_L3_HDR_TYPE_IPV4 };
+/// L4 types of the CQE (PRM l4_hdr_type): TCP without data or acknowledgement, UDP, TCP with an empty
+/// acknowledgement, TCP with an acknowledgement.
+enum : unsigned { l4_tcp = 1, l4_udp = 2, l4_tcp_empty_ack = 3, l4_tcp_ack = 4 };
+
+constexpr std::uint32_t l4_of(unsigned l4, bool fragment, bool inner) noexcept {
+    if (fragment) return inner ? RTE_PTYPE_INNER_L4_FRAG : RTE_PTYPE_L4_FRAG;
+    if (l4 == l4_udp) return inner ? RTE_PTYPE_INNER_L4_UDP : RTE_PTYPE_L4_UDP;
+    if (l4 == l4_tcp || l4 == l4_tcp_empty_ack || l4 == l4_tcp_ack)
+        return inner ? RTE_PTYPE_INNER_L4_TCP : RTE_PTYPE_L4_TCP;
+    return inner ? RTE_PTYPE_INNER_L4_NONFRAG : RTE_PTYPE_L4_NONFRAG;
+}
+
+/// A tunnelled packet's parsed types are those of its inner headers.
+constexpr std::uint32_t packet_type_of(unsigned index) noexcept {
+    const unsigned l3 = index & 3U;
+    const unsigned l4 = (index >> 2) & 7U;
+    const bool fragment = (index & 0x20U) != 0;
+    const bool tunnelled = (index & 0x40U) != 0;
+    const bool outer_ipv6 = (index & 0x80U) != 0;
+    std::uint32_t type = RTE_PTYPE_L2_ETHER;
+    if (tunnelled) type |= outer_ipv6 ? RTE_PTYPE_L3_IPV6_EXT_UNKNOWN : RTE_PTYPE_L3_IPV4_EXT_UNKNOWN;
+    if (l3 != l3_ipv4 && l3 != l3_ipv6) return type;
+    if (tunnelled)
+        type |= l3 == l3_ipv6 ? RTE_PTYPE_INNER_L3_IPV6_EXT_UNKNOWN : RTE_PTYPE_INNER_L3_IPV4_EXT_UNKNOWN;
+    else
+        type |= l3 == l3_ipv6 ? RTE_PTYPE_L3_IPV6_EXT_UNKNOWN : RTE_PTYPE_L3_IPV4_EXT_UNKNOWN;
+    return type | l4_of(l4, fragment, tunnelled);
+}
+
+constexpr PacketTypes make_packet_types() noexcept {
+    PacketTypes types{};
+    for (unsigned index = 0; index < types.size(); ++index)
+        types[index] = packet_type_of(index);
+    return types;
+}
+
+} // namespace detail
+
+inline constexpr PacketTypes packet_types = detail::make_packet_types();
+
+/// L3_OK and L4_OK are bits 1 and 2; "good" for IP and L4 are flags 7 and 8. Not OK means unknown: the HCA
+/// says so for fragments and protocols it does not know, too.
+inline std::uint64_t checksum_flags(const mlx5_cqe64& cqe) noexcept {
+    constexpr unsigned shift = 6;
+    static_assert(MLX5_CQE_L3_OK << shift == RTE_MBUF_F_RX_IP_CKSUM_GOOD);
+    static_assert(MLX5_CQE_L4_OK << shift == RTE_MBUF_F_RX_L4_CKSUM_GOOD);
+    return static_cast<std::uint64_t>(mlx5::checksum_bits(cqe)) << shift;
+}
+
+/// Fills what the offloads ask for, and zeroes what they don't. `flags`: those of the buffer (external).
+template <RxOffloads::Bits Offloads>
+inline void describe(rte_mbuf* m, const mlx5_cqe64& cqe, std::uint64_t flags) noexcept {
+    constexpr RxOffloads on = RxOffloads::from_bits(Offloads);
+    std::uint32_t type = 0;
+    std::uint16_t vlan = 0;
+    std::uint32_t hash = 0;
+    if constexpr (on.has(RxOffload::packet_type)) type = packet_types[mlx5::packet_type_index(cqe)];
+    if constexpr (on.has(RxOffload::checksum)) flags |= checksum_flags(cqe);
+    if constexpr (on.has(RxOffload::rss_hash)) {
+        hash = mlx5::rx_hash_result(cqe);
+        if (mlx5::rx_hash_type(cqe) != 0) flags |= RTE_MBUF_F_RX_RSS_HASH;
+    }
+    if constexpr (on.has(RxOffload::vlan_strip)) {
+        vlan = mlx5::vlan_tci(cqe);
+        if (mlx5::vlan_stripped(cqe)) flags |= RTE_MBUF_F_RX_VLAN | RTE_MBUF_F_RX_VLAN_STRIPPED;
+    }
+    m->ol_flags = flags;
+    m->packet_type = type;
+    m->vlan_tci = vlan;
+    m->hash.rss = hash;
+}
+
+/// Bytes at the end of what the HCA wrote that are not part of the packet.
+template <RxOffloads::Bits Offloads>
+inline constexpr std::uint32_t trailer_bytes = RxOffloads::from_bits(Offloads).has(RxOffload::keep_crc) ? 4
+                                                                                                        : 0;
+
+} // namespace stride::mprq

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: BSD-3-Clause
+/// What a striding burst calls when something is not the usual: no mbufs, no spare buffer, an odd completion,
+/// the end of a WQE, a queue in error.
+#include "mprq/rx_state.hpp"
+
+#include <rte_memcpy.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace stride::mprq {
+
+bool refill_reserve(RxQueueState& queue) noexcept {
+    RxHot& hot = queue.hot;
+    std::uint32_t want = reserve_size - hot.reserved;
+    while (want != 0) {
+        void** free_slots = reinterpret_cast<void**>(hot.reserve + hot.reserved);
+        if (rte_mempool_get_bulk(queue.config.pool, free_slots, want) != 0) {
+            want /= 2;
+            continue;
+        }
+        hot.reserved += want;
+        want = std::min(want, reserve_size - hot.reserved);
+    }
+    if (hot.reserved == 0) queue.counters.mbuf_shortages.add(1);
+    return hot.reserved != 0;
+}
+
+bool find_replacement(RxQueueState& queue, mlx5::StrideRange range) noexcept {
+    RxHot& hot = queue.hot;
+    if (hot.replacement != nullptr || queue.always_copy) return false;
+    hot.replacement = queue.striding.pool->take();
+    return may_attach(hot, range);
+}
+
+namespace {
+
+/// Copies `bytes` into `m` and as many more mbufs of the pool as it takes, straight from the pool: the
+/// reserve is for first segments.
+Handover scatter(RxQueueState& queue, rte_mbuf* m, const std::byte* data, std::uint32_t bytes) noexcept {
+    const std::uint32_t room = queue.room_bytes;
+    rte_mbuf* tail[max_scatter_segments];
+    const std::uint32_t tail_count = div_round_up(bytes, room) - 1;
+    if (tail_count > max_scatter_segments ||
+        rte_mempool_get_bulk(queue.config.pool, reinterpret_cast<void**>(tail), tail_count) != 0) {
+        queue.counters.dropped_no_mbuf.add(1);
+        return Handover::dropped;
+    }
+    rte_mbuf* segment = m;
+    for (std::uint32_t n = 0;; ++n) {
+        const std::uint32_t part = std::min(bytes, room);
+        rearm_mbuf(segment, queue.hot.rearm);
+        segment->data_len = static_cast<std::uint16_t>(part);
+        rte_memcpy(rte_pktmbuf_mtod(segment, void*), data, part);
+        data += part;
+        bytes -= part;
+        if (n == tail_count) break;
+        segment->next = tail[n];
+        segment = tail[n];
+        segment->ol_flags = queue.hot.copy_flags;
+    }
+    m->nb_segs = static_cast<std::uint16_t>(tail_count + 1);
+    queue.counters.scattered.add(1);
+    return Handover::done;
+}
+
+void count_reason(RxQueueState& queue) noexcept {
+    if (queue.always_copy)
+        queue.counters.copied_asked.add(1);
+    else if (queue.hot.replacement == nullptr)
+        queue.counters.copied_no_spare.add(1);
+    else
+        queue.counters.copied_no_headroom.add(1);
+}
+
+} // namespace
+
+Handover copy_instead(RxQueueState& queue, rte_mbuf* m, const std::byte* data, std::uint32_t bytes) noexcept {
+    if (bytes <= queue.room_bytes) {
+        rearm_mbuf(m, queue.hot.rearm);
+        rte_memcpy(rte_pktmbuf_mtod(m, void*), data, bytes);
+    } else if (!queue.config.scatter) {
+        queue.counters.dropped_no_room.add(1);
+        return Handover::dropped;
+    } else if (const Handover outcome = scatter(queue, m, data, bytes); outcome != Handover::done) {
+        return outcome;
+    }
+    count_reason(queue);
+    return Handover::done;
+}
+
+void enter_wqe(RxQueueState& queue) noexcept {
+    RxHot& hot = queue.hot;
+    StridingRing& ring = queue.striding;
+    hot.buffer = ring.posted[ring.rq.size.slot(ring.ci)];
+    hot.strides = hot.buffer->strides;
+    hot.shares = hot.buffer->shares;
+    hot.iova = hot.buffer->iova;
+    hot.used_end = hot.strides - RTE_PKTMBUF_HEADROOM;
+    hot.consumed = 0;
+    hot.attached = 0;
+    if (hot.replacement == nullptr && !queue.always_copy) hot.replacement = ring.pool->take();
+}
+
+/// The buffer to post in place of the current one: itself, if no packet holds it, else the replacement.
+static WqeBuffer* next_buffer(RxQueueState& queue) noexcept {
+    RxHot& hot = queue.hot;
+    if (hot.attached == 0 || StridePool::settle(hot.buffer, hot.attached)) return hot.buffer;
+    queue.striding.pool->mark_posted();
+    return std::exchange(hot.replacement, nullptr); // there is one, or nothing would have been attached
+}
+
+void finish_wqe(RxQueueState& queue) noexcept {
+    StridingRing& ring = queue.striding;
+    WqeBuffer* next = next_buffer(queue);
+    const std::uint32_t slot = ring.rq.size.slot(ring.ci);
+    ring.posted[slot] = next;
+    mlx5::set_striding_address(*mlx5::striding_wqe(ring.rq, slot), next->strides);
+    ++ring.pi;
+    ++ring.ci;
+    ++queue.hot.wqes_due;
+    enter_wqe(queue);
+}
+
+void ring_due_doorbells(RxQueueState& queue) noexcept {
+    // CQEs first: the CQ is sized for the strides posted, so room must be there before strides are.
+    queue.hot.cq.publish();
+    mlx5::ring_receive_doorbell(queue.striding.rq.dbrec, queue.striding.pi);
+    queue.counters.wqes_posted.add(queue.hot.wqes_due);
+    queue.counters.doorbells.add(2);
+    queue.hot.wqes_due = 0;
+}
+
+std::uint32_t drain_completions(RxQueueState& queue) noexcept {
+    std::uint32_t packets = 0;
+    const bool striding = queue.kind == QueueKind::striding;
+    while (const mlx5_cqe64* cqe = queue.hot.cq.poll()) {
+        const bool filler = striding && mlx5::striding_byte_count(*cqe).filler();
+        if (!filler && mlx5::is_plain_receive(cqe->op_own)) ++packets;
+        queue.hot.cq.consume();
+    }
+    queue.hot.cq.publish();
+    return packets;
+}
+
+namespace {
+
+/// Moves over a completion that hands nothing over.
+void pass(RxQueueState& queue, mlx5::StrideRange range) noexcept {
+    queue.hot.cq.consume();
+    queue.hot.consumed = range.end();
+    if (queue.hot.map.finishes(range)) finish_wqe(queue);
+}
+
+/// Takes the queue through RESET. Packets handed over stay valid; completions behind the fault are lost, and
+/// counted in `lost`. All WQEs are posted afresh, from index 0.
+bool recover(RxQueueState& queue, Counter& lost) noexcept {
+    const RxQueueOwner& owner = queue.config.owner;
+    StridingRing& ring = queue.striding;
+    queue.counters.recoveries.add(1);
+    queue.broken = owner.reset_wq == nullptr || !owner.reset_wq(owner.context);
+    if (!queue.broken) {
+        lost.add(drain_completions(queue));
+        const std::uint32_t slot = ring.rq.size.slot(ring.ci);
+        ring.posted[slot] = next_buffer(queue);
+        mlx5::set_striding_address(*mlx5::striding_wqe(ring.rq, slot), ring.posted[slot]->strides);
+        ring.ci = 0;
+        ring.pi = ring.rq.size.entries();
+        queue.hot.wqes_due = ring.pi;
+        enter_wqe(queue);
+        ring_due_doorbells(queue);
+        queue.broken = owner.ready_wq == nullptr || !owner.ready_wq(owner.context);
+    }
+    if (queue.broken) queue.counters.failed_recoveries.add(1);
+    return false; // what comes now is for the next burst
+}
+
+bool skip_error(RxQueueState& queue, const mlx5_cqe64& cqe, mlx5::StrideRange range) noexcept {
+    const std::uint8_t syndrome = mlx5::syndrome(cqe);
+    if (syndrome != MLX5_CQE_SYNDROME_WR_FLUSH_ERR) queue.counters.dropped_error.add(1);
+    if (mlx5::stops_queue(syndrome)) return recover(queue, queue.counters.dropped_error);
+    if (range.count == 0) {
+        queue.hot.cq.consume();
+        return true;
+    }
+    if (!queue.hot.map.possible(range, queue.hot.consumed))
+        return recover(queue, queue.counters.dropped_error);
+    pass(queue, range);
+    return true;
+}
+
+} // namespace
+
+bool skip_completion(RxQueueState& queue, const mlx5_cqe64& cqe) noexcept {
+    if (queue.broken) return false;
+    const mlx5::StridingByteCount count = mlx5::striding_byte_count(cqe);
+    const mlx5::StrideRange range{mlx5::wqe_counter(cqe), count.strides()};
+    const bool possible = queue.hot.map.possible(range, queue.hot.consumed);
+    if (mlx5::is_error(cqe.op_own) && mlx5::format_of(cqe.op_own) == mlx5::CqeFormat::plain)
+        return skip_error(queue, cqe, range);
+    if (!mlx5::is_plain_receive(cqe.op_own)) queue.counters.dropped_bad_cqe.add(1);
+    if (!mlx5::is_plain_receive(cqe.op_own) || !possible)
+        return recover(queue, queue.counters.dropped_bad_cqe);
+    if (count.filler()) {
+        queue.counters.fillers.add(1);
+        queue.counters.filler_strides.add(range.count);
+        pass(queue, range);
+        return true;
+    }
+    if (!queue.hot.map.holds(range, count.bytes())) return recover(queue, queue.counters.dropped_bad_cqe);
+    queue.counters.dropped_oversize.add(1);
+    pass(queue, range);
+    return true;
+}
+
+} // namespace stride::mprq

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: BSD-3-Clause
+/// What a receive queue is inside: a hot part that bursts live in, and the rest.
+#pragma once
+
+#include "base/counter.hpp"
+#include "mlx5/cq_cursor.hpp"
+#include "mlx5/receive_wqe.hpp"
+#include "mlx5/strides.hpp"
+#include "mprq/metadata.hpp"
+#include "mprq/rx_queue.hpp"
+#include "mprq/stride_pool.hpp"
+
+#include <rte_mempool.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace stride::mprq {
+
+/// Mbufs taken from the pool at once; a queue keeps at most so many.
+inline constexpr std::uint32_t reserve_size = 32;
+/// Mbufs behind the first that a copied packet may take.
+inline constexpr std::uint32_t max_scatter_segments = 255;
+
+/// Touched for every packet. Three cache lines: completions and place in the WQE; buffer and mbufs; counters.
+struct alignas(64) RxHot {
+    mlx5::CqCursor cq{};
+    mlx5::StrideMap map{};
+    std::uint32_t consumed{}; ///< strides of the current WQE behind us
+    std::uint32_t attached{}; ///< packets of the current WQE handed over in place
+    std::byte* strides{};     ///< of the current WQE
+    StrideShare* shares{};
+
+    std::byte* used_end{};    ///< attached packets own what lies before; the next one's headroom starts here
+    rte_iova_t iova{};        ///< of `strides`
+    WqeBuffer* replacement{}; ///< to be posted for the current buffer; without one nothing is attached
+    rte_mbuf** reserve{};
+    std::uint32_t reserved{}; ///< mbufs in `reserve`
+    std::uint32_t max_frame_bytes{};
+    std::uint32_t copy_threshold_bytes{};
+    std::uint32_t headroom_bytes{};
+    Rearm rearm{};
+    std::uint64_t copy_flags{}; ///< ol_flags of the pool's mbufs: EXTERNAL if they are pinned
+
+    WqeBuffer* buffer{}; ///< of the current WQE
+    Counter packets{}, bytes{}, attached_packets{}, copied_short{};
+    std::uint32_t wqes_due{}; ///< posted, doorbell not yet rung
+};
+static_assert(offsetof(RxHot, used_end) == 64);
+static_assert(offsetof(RxHot, buffer) == 128);
+static_assert(sizeof(RxHot) == 192);
+
+/// Counted where it is rare. Order and meaning as in RxStats.
+struct RxCounters {
+    Counter copied_no_spare, copied_no_headroom, copied_asked, scattered;
+    Counter fillers, filler_strides, wqes_posted, doorbells;
+    Counter dropped_no_mbuf, dropped_oversize, dropped_no_room, dropped_error, dropped_bad_cqe;
+    Counter discarded_at_stop, recoveries, failed_recoveries, mbuf_shortages;
+};
+
+/// Striding: the ring and the buffers in it. Touched once per WQE.
+struct StridingRing {
+    mlx5::RqRing rq{};
+    std::uint32_t pi{};   ///< WQEs posted, free-running
+    std::uint32_t ci{};   ///< WQE being consumed
+    WqeBuffer** posted{}; ///< by slot; array of rq.size
+    StridePool* pool{};
+    Geometry geometry{};
+};
+
+/// Single-packet: every WQE has `sges` mbufs, slot * sges + n in `mbufs`.
+struct PacketRing {
+    mlx5::RqRing rq{};
+    std::uint32_t pi{}, ci{};
+    std::uint32_t sges{};
+    rte_mbuf** mbufs{};
+};
+
+enum class QueueKind : std::uint8_t { striding, single_packet };
+
+struct RxQueueState : RxQueue {
+    RxHot hot{};
+    RxCounters counters{};
+    StridingRing striding{};
+    PacketRing single{};
+    RxQueueConfig config{};
+    RxBurst burst_function{};
+    RxStats baseline{};         ///< at the last reset_stats
+    std::uint32_t room_bytes{}; ///< data room of an mbuf of the pool, without headroom
+    QueueKind kind{};
+    std::atomic<bool> started{};
+    bool broken{};      ///< recovery failed: receives nothing until started again
+    bool always_copy{}; ///< asked for, or forced by the pool
+    rte_mbuf* reserve[reserve_size]{};
+};
+
+inline RxQueueState& state_of(RxQueue& queue) noexcept { return static_cast<RxQueueState&>(queue); }
+inline const RxQueueState& state_of(const RxQueue& queue) noexcept {
+    return static_cast<const RxQueueState&>(queue);
+}
+
+// Creation.
+
+/// Bytes an mbuf of the pool holds behind its headroom; 0: no pool, or none.
+std::uint32_t room_of(const RxQueueConfig& config) noexcept;
+/// A queue with what both kinds share filled in; nullptr: no memory.
+RxQueueState* allocate_state(const RxQueueConfig& config, QueueKind kind);
+Error no_queue_memory(const RxQueueConfig& config);
+
+// Cold calls of a burst (rx_cold.cpp).
+
+/// Fills the reserve as far as the pool goes. False: there is none at all (counted); the packet waits in the
+/// CQ.
+[[gnu::noinline]] bool refill_reserve(RxQueueState& queue) noexcept;
+/// Deals with a completion that is no ordinary packet: filler, error, too long, contradiction. True: it is
+/// consumed, go on; false: end the burst.
+[[gnu::cold, gnu::noinline]] bool skip_completion(RxQueueState& queue, const mlx5_cqe64& cqe) noexcept;
+/// The packet at `range` can be handed over in place: there is a buffer to post for its own, and the packet
+/// in front leaves the headroom we guarantee.
+inline bool may_attach(const RxHot& hot, mlx5::StrideRange range) noexcept {
+    return hot.replacement != nullptr &&
+           hot.strides + hot.map.data_offset(range.first) - hot.used_end >= hot.headroom_bytes;
+}
+/// After may_attach said no: tries once more to get a spare buffer, then asks again.
+[[gnu::noinline]] bool find_replacement(RxQueueState& queue, mlx5::StrideRange range) noexcept;
+
+/// What became of a packet.
+enum class Handover : std::uint8_t { done, dropped, wait };
+/// Copies a packet that would have been attached, into one or several mbufs, `m` being the first; counts why.
+[[gnu::noinline]] Handover copy_instead(RxQueueState& queue, rte_mbuf* m, const std::byte* data,
+                                        std::uint32_t bytes) noexcept;
+/// The current WQE is finished: posts a buffer in its place and moves on to the next.
+[[gnu::noinline]] void finish_wqe(RxQueueState& queue) noexcept;
+/// Tells the device of WQEs posted by finish_wqe and of CQEs consumed before.
+void ring_due_doorbells(RxQueueState& queue) noexcept;
+
+// Parts of start, stop and recovery.
+
+void enter_wqe(RxQueueState& queue) noexcept;
+/// Consumes every completion there is; returns how many were packets.
+std::uint32_t drain_completions(RxQueueState& queue) noexcept;
+
+RxBurst select_striding_burst(RxOffloads offloads) noexcept;
+RxBurst select_single_packet_burst(RxOffloads offloads) noexcept;
+Status start_single_packet(RxQueueState& queue);
+void stop_single_packet(RxQueueState& queue) noexcept;
+
+} // namespace stride::mprq
