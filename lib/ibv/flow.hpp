@@ -23,6 +23,7 @@ struct FlowMatch {
     static FlowMatch unicast(const MacAddress& mac) noexcept;
     static FlowMatch all_multicast() noexcept;
     static FlowMatch everything() noexcept { return {}; }
+    friend bool operator==(const FlowMatch&, const FlowMatch&) = default;
 };
 
 class Flow {

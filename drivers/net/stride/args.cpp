@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "args.hpp"
+
+#include "base/format.hpp"
+
+#include <charconv>
+
+namespace stride::pmd {
+namespace {
+
+/// A key whose value is a number, and where it goes.
+struct NumberKey {
+    std::string_view name;
+    std::uint32_t min, max;
+    void (*set)(Args& args, std::uint32_t value);
+};
+
+constexpr NumberKey number_keys[] = {
+    {"port", 1, 255, [](Args& args, std::uint32_t value) { args.port = static_cast<std::uint8_t>(value); }},
+    {"log_stride_bytes", 6, 13, [](Args& args, std::uint32_t value) { args.log_stride_bytes = value; }},
+    {"log_strides", 1, 16, [](Args& args, std::uint32_t value) { args.log_strides = value; }},
+    {"copy_threshold_bytes", 0, 65535,
+     [](Args& args, std::uint32_t value) { args.copy_threshold_bytes = value; }},
+    {"copy_always", 0, 1, [](Args& args, std::uint32_t value) { args.copy_always = value != 0; }},
+    {"inline_threshold_bytes", 0, 1024,
+     [](Args& args, std::uint32_t value) { args.inline_threshold_bytes = value; }},
+};
+
+constexpr std::string_view device_key = "ibdev";
+constexpr std::size_t max_device_name = 63; // IBV_SYSFS_NAME_MAX less the NUL
+
+std::string quoted(std::string_view key, std::string_view value) {
+    return "devarg " + std::string{key} + "=" + std::string{value};
+}
+
+Error unknown_key(std::string_view key) {
+    std::string known{device_key};
+    for (const NumberKey& number : number_keys)
+        known += ", " + std::string{number.name};
+    return Error{EINVAL, "devarg " + std::string{key} + " is unknown; the keys are " + known};
+}
+
+Status set_device(Args& args, std::string_view value) {
+    if (value.empty() || value.size() > max_device_name || value.find('/') != std::string_view::npos)
+        return Error{EINVAL,
+                     quoted(device_key, value) + ": allowed is the name of a verbs device, such as mlx5_0"};
+    args.ibdev = value;
+    return {};
+}
+
+Status set_number(Args& args, const NumberKey& key, std::string_view value) {
+    std::uint32_t number = 0;
+    const char* const end = value.data() + value.size();
+    const auto [stop, error] = std::from_chars(value.data(), end, number);
+    if (error != std::errc{} || stop != end || number < key.min || number > key.max)
+        return Error{EINVAL, quoted(key.name, value) + strprintf(": allowed are %u to %u", key.min, key.max)};
+    key.set(args, number);
+    return {};
+}
+
+Status set_one(Args& args, std::string_view key, std::string_view value) {
+    if (key == device_key) return set_device(args, value);
+    for (const NumberKey& number : number_keys)
+        if (key == number.name) return set_number(args, number, value);
+    return unknown_key(key);
+}
+
+/// Whether `key` stands in `text`, a list of key=value, before position `end`.
+bool given_before(std::string_view text, std::size_t end, std::string_view key) {
+    for (std::size_t at = 0; at < end;) {
+        const std::string_view pair = text.substr(at, text.find(',', at) - at);
+        if (pair.substr(0, pair.find('=')) == key) return true;
+        at += pair.size() + 1;
+    }
+    return false;
+}
+
+} // namespace
+
+Result<Args> parse_args(std::string_view text) {
+    Args args;
+    for (std::size_t at = 0; at < text.size();) {
+        const std::string_view pair = text.substr(at, text.find(',', at) - at);
+        const std::size_t equals = pair.find('=');
+        const std::string_view key = pair.substr(0, equals);
+        if (equals == std::string_view::npos)
+            return Error{EINVAL, "devarg " + std::string{key} + " has no value; write key=value"};
+        if (given_before(text, at, key))
+            return Error{EINVAL, "devarg " + std::string{key} + " is given twice"};
+        if (auto status = set_one(args, key, pair.substr(equals + 1)); !status) return status.take_error();
+        at += pair.size() + 1;
+    }
+    if (args.ibdev.empty())
+        return Error{EINVAL, "devarg ibdev is required: the name of a verbs device, such as mlx5_0"};
+    return args;
+}
+
+} // namespace stride::pmd

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: BSD-3-Clause
+/// A port: its device, its queues as set up and, while started, as they run.
+#pragma once
+
+#include "args.hpp"
+#include "compat.hpp"
+#include "ibv/cq.hpp"
+#include "ibv/key_table.hpp"
+#include "ibv/rq.hpp"
+#include "ibv/tx_qp.hpp"
+#include "mbufqp/tx_queue.hpp"
+#include "mprq/rx_queue.hpp"
+#include "steering.hpp"
+
+#include <array>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+namespace stride::pmd {
+
+inline constexpr std::uint16_t max_queues = 256;
+inline constexpr std::uint16_t max_macs = 64;
+/// Ethernet header and two VLAN tags: what a frame has beyond the MTU. No FCS.
+inline constexpr std::uint32_t frame_overhead_bytes = 14 + 2 * 4;
+inline constexpr std::uint32_t crc_bytes = 4;
+/// A CQE's byte count has 16 bits.
+inline constexpr std::uint32_t max_frame_bytes = 65535;
+inline constexpr std::uint16_t max_mtu = max_frame_bytes - frame_overhead_bytes - crc_bytes;
+inline constexpr std::uint16_t min_mtu = 68; // RFC 791
+
+struct Port;
+
+/// The verbs objects and the queue of a started receive queue, in creation order.
+struct RunningRxq {
+    ibv::Cq cq;
+    ibv::Rq rq;
+    mprq::RxQueuePtr queue{};
+};
+
+struct RxSlot {
+    Port* port{};
+    std::uint16_t id{};
+    int socket{-1};
+    std::uint16_t descriptors{}; ///< asked for
+    rte_mempool* pool{};
+    std::uint64_t offloads{};
+    mprq::RxStats past{};                ///< of earlier starts
+    std::optional<ibv::KeyCache> keys{}; ///< single-packet queues
+    std::optional<RunningRxq> running{};
+};
+
+struct RunningTxq {
+    ibv::Cq cq;
+    ibv::TxQp qp;
+    mbufqp::TxQueuePtr queue{};
+};
+
+struct TxSlot {
+    Port* port{};
+    std::uint16_t id{};
+    int socket{-1};
+    std::uint16_t descriptors{};
+    std::uint64_t offloads{};
+    mbufqp::TxStats past{};
+    std::optional<RunningTxq> running{};
+};
+
+/// Process-local state of a port; control thread, except where `mutex` is named.
+struct Port {
+    Port(rte_eth_dev_data* shared, Args arguments, std::shared_ptr<ibv::Device> opened)
+        : data{shared}
+        , args{std::move(arguments)}
+        , device{std::move(opened)}
+        , keys{device, resolve_memory, nullptr} {}
+
+    static bool resolve_memory(void* context, std::uintptr_t address, ibv::MemoryRange& range) noexcept;
+
+    std::uint32_t wanted_frame_bytes() const noexcept { return data->mtu + frame_overhead_bytes; }
+
+    rte_eth_dev_data* data;
+    Args args;
+    std::shared_ptr<ibv::Device> device;
+    ibv::KeyTable keys;
+    RssConfig rss{};
+    std::vector<ibv::MacAddress> multicast{}; ///< set_mc_addr_list
+    std::mutex mutex{};                       ///< guards `running` of the slots against readers of statistics
+    std::vector<std::unique_ptr<RxSlot>> rxqs{};
+    std::vector<std::unique_ptr<TxSlot>> txqs{};
+    std::optional<Steering> steering{}; ///< while started
+    std::uint64_t out_of_buffer_base{}; ///< hardware counter at the last reset
+};
+
+/// dev_private. Shared memory: nothing here but what any process may read.
+struct PortPrivate {
+    Port* port; ///< of the primary process
+    rte_ether_addr macs[max_macs];
+};
+
+inline Port& port_of(const rte_eth_dev* dev) noexcept {
+    return *static_cast<PortPrivate*>(dev->data->dev_private)->port;
+}
+
+/// The one place where errors leave for ethdev: logs `port N: TRIED: why` and returns -errno; 0 for success.
+int to_errno(const Port& port, const char* tried, const Status& status) noexcept;
+
+} // namespace stride::pmd

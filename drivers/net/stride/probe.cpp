@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// From --vdev=net_stride0,ibdev=... to an ethdev port, and back.
+#include "log.hpp"
+#include "ops.hpp"
+
+#include <cstring>
+
+namespace stride::pmd {
+namespace {
+
+/// Ports are told from each other in logs by name until they have a number.
+int refuse(const char* name, const Error& error) noexcept {
+    log_line(LogLevel::error, "%s: %s", name, error.what.c_str());
+    return -error.code;
+}
+
+Result<rte_ether_addr> address_of(const ibv::Device& device) {
+    auto mac = device.mac();
+    if (!mac) return mac.take_error();
+    rte_ether_addr address{};
+    std::memcpy(address.addr_bytes, mac.value().data(), sizeof address.addr_bytes);
+    if (!rte_is_valid_assigned_ether_addr(&address))
+        return Error{EADDRNOTAVAIL, device.name() + ": has no valid MAC address"};
+    return address;
+}
+
+Result<rte_eth_dev*> allocate(rte_vdev_device* vdev, Args args) {
+    auto device = ibv::Device::open(args.ibdev, args.port);
+    if (!device) return device.take_error();
+    if (device.value()->caps().max_wqs == 0)
+        return Error{ENOTSUP, args.ibdev + ": has no receive work queues (ibv_wq)"};
+    auto mac = address_of(*device.value());
+    if (!mac) return mac.take_error();
+    if (vdev->device.numa_node == SOCKET_ID_ANY) vdev->device.numa_node = device.value()->numa_node();
+
+    rte_eth_dev* const dev = rte_eth_vdev_allocate(vdev, sizeof(PortPrivate));
+    if (dev == nullptr) return Error{ENOMEM, "no room for another ethdev port"};
+    rte_eth_dev_data* const data = dev->data;
+    auto* const shared = static_cast<PortPrivate*>(data->dev_private);
+    shared->port = new Port{data, std::move(args), std::move(device).value()};
+    shared->macs[0] = mac.value();
+    data->mac_addrs = shared->macs;
+    data->dev_flags |= RTE_ETH_DEV_AUTOFILL_QUEUE_XSTATS;
+    data->mtu = RTE_ETHER_MTU;
+    set_queue_ops(dev);
+    watch_memory(*shared->port);
+    return dev;
+}
+
+int probe(rte_vdev_device* vdev) noexcept {
+    set_log_sink(log_to_rte);
+    const char* const name = rte_vdev_device_name(vdev);
+    if (rte_eal_process_type() != RTE_PROC_PRIMARY)
+        return refuse(name, {ENOTSUP, "secondary processes are not supported; use the port in the primary"});
+    const char* const text = rte_vdev_device_args(vdev);
+    auto args = parse_args(text != nullptr ? text : "");
+    if (!args) return refuse(name, args.error());
+    auto dev = allocate(vdev, std::move(args).value());
+    if (!dev) return refuse(name, dev.error());
+    link_update(dev.value(), 0);
+    rte_eth_dev_probing_finish(dev.value());
+    const Port& port = port_of(dev.value());
+    log_line(LogLevel::info, "port %u: %s on %s port %u", dev.value()->data->port_id, name,
+             port.device->name().c_str(), port.device->port());
+    return 0;
+}
+
+int remove(rte_vdev_device* vdev) noexcept {
+    rte_eth_dev* const dev = rte_eth_dev_allocated(rte_vdev_device_name(vdev));
+    if (dev == nullptr) return 0; // closed already
+    if (const int code = dev_close(dev); code != 0) return code;
+    return rte_eth_dev_release_port(dev);
+}
+
+rte_vdev_driver make_driver() noexcept {
+    rte_vdev_driver driver{};
+    driver.probe = probe;
+    driver.remove = remove;
+    return driver;
+}
+
+} // namespace
+} // namespace stride::pmd
+
+// EAL links the driver into its list before main.
+static rte_vdev_driver stride_driver = stride::pmd::make_driver();
+RTE_PMD_REGISTER_VDEV(net_stride, stride_driver);
+RTE_PMD_REGISTER_PARAM_STRING(net_stride, STRIDE_ARGS_HELP);
+// What pmdinfogen would add to a driver inside DPDK's tree; dpdk-pmdinfo.py prints it.
+[[gnu::used]] static const char stride_pmd_info[] =
+    "PMD_INFO_STRING= {\"name\" : \"net_stride\", \"params\" : \"" STRIDE_ARGS_HELP "\", \"pci_ids\" : []}";

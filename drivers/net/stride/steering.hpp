@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: BSD-3-Clause
+/// Which frames a port receives and on which queue: RQT, one TIR for each kind of traffic that is hashed
+/// differently, and a rule for each filter and kind. No DPDK objects here.
+#pragma once
+
+#include "ibv/flow.hpp"
+#include "ibv/rqt.hpp"
+#include "ibv/tir.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace stride::pmd {
+
+inline constexpr std::uint16_t max_reta_entries = 256;
+
+struct RssConfig {
+    bool enabled{};
+    std::uint64_t hash_types{}; ///< RTE_ETH_RSS_*
+    ibv::RssKey key{};
+    std::vector<std::uint16_t> reta{}; ///< queue of each entry, a power of two of them
+
+    static const ibv::RssKey default_key;
+};
+
+/// RTE_ETH_RSS_* types that a device with these hash fields can do.
+std::uint64_t hash_types_of(const ibv::Caps& caps) noexcept;
+
+class Steering {
+  public:
+    /// `wqs` by queue id, alive as long as this. RSS off: everything goes to queue 0.
+    static Result<Steering> create(std::shared_ptr<ibv::Device> device, std::span<ibv_wq* const> wqs,
+                                   const RssConfig& rss);
+
+    /// Makes the rules those of `filters`. Rules that stay are not touched, new ones are added before old
+    /// ones go: no frame is missed or received twice. On failure the rules are as before.
+    Status set_filters(const std::vector<ibv::FlowMatch>& filters);
+
+  private:
+    struct Target {
+        ibv::L3 l3;
+        ibv::L4 l4;
+        std::uint16_t priority;
+        ibv::Tir tir;
+    };
+    struct Rule {
+        ibv::FlowMatch match;
+        ibv::Flow flow;
+    };
+
+    Steering(std::shared_ptr<ibv::Device> device, ibv::Rqt rqt) noexcept
+        : device_{std::move(device)}
+        , rqt_{std::move(rqt)} {}
+
+    std::shared_ptr<ibv::Device> device_;
+    ibv::Rqt rqt_;
+    std::vector<Target> targets_{};
+    std::vector<Rule> rules_{};
+};
+
+} // namespace stride::pmd

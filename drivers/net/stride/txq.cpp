@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Send queues: lib/mbufqp with the Ethernet encap on a RAW_PACKET QP.
+#include "ops.hpp"
+
+#include "base/log.hpp"
+
+#include <rte_errno.h>
+
+namespace stride::pmd {
+namespace {
+
+/// Looks at the CQ that a stop waits for what was posted; then the rest is dropped and counted.
+constexpr std::uint32_t drain_polls = 100000;
+
+bool find_key(void* context, std::uintptr_t address, ibv::KeyEntry& entry) noexcept {
+    const TxSlot& slot = *static_cast<TxSlot*>(context);
+    auto found = slot.port->keys.find_or_register(address);
+    if (!found) {
+        log_line(LogLevel::error, "port %u txq %u: memory key: %s", slot.port->data->port_id, slot.id,
+                 found.error().what.c_str());
+        return false;
+    }
+    entry = found.value();
+    return true;
+}
+
+bool recover_qp(void* context) noexcept {
+    TxSlot& slot = *static_cast<TxSlot*>(context);
+    const auto status = slot.running->qp.recover();
+    if (!status)
+        log_line(LogLevel::error, "port %u txq %u: recovery: %s", slot.port->data->port_id, slot.id,
+                 status.error().what.c_str());
+    return status.ok();
+}
+
+mbufqp::TxFeatures features_of(const Port& port) noexcept {
+    // The port's offloads only: all queues share one burst.
+    const std::uint64_t offloads = port.data->dev_conf.txmode.offloads;
+    mbufqp::TxFeatures features;
+    if ((offloads & RTE_ETH_TX_OFFLOAD_MULTI_SEGS) != 0) features |= mbufqp::TxFeature::multi_segment;
+    constexpr std::uint64_t checksums =
+        RTE_ETH_TX_OFFLOAD_IPV4_CKSUM | RTE_ETH_TX_OFFLOAD_UDP_CKSUM | RTE_ETH_TX_OFFLOAD_TCP_CKSUM;
+    if ((offloads & checksums) != 0) features |= mbufqp::TxFeature::checksum;
+    if ((offloads & RTE_ETH_TX_OFFLOAD_VLAN_INSERT) != 0) features |= mbufqp::TxFeature::vlan_insert;
+    if ((offloads & RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE) != 0) features |= mbufqp::TxFeature::fast_free;
+    if (port.device->caps().enhanced_mpw) features |= mbufqp::TxFeature::multi_packet;
+    if (port.args.inline_threshold_bytes.value_or(0) > 0) features |= mbufqp::TxFeature::inline_frames;
+    return features;
+}
+
+mbufqp::TxQueueConfig config_of(TxSlot& slot, const RunningTxq& running) noexcept {
+    const Port& port = *slot.port;
+    mbufqp::TxQueueConfig config;
+    config.sq = running.qp.ring();
+    config.cq = running.cq.ring();
+    config.mbufs = slot.descriptors;
+    config.features = features_of(port);
+    config.min_inline_bytes = port.device->caps().min_inline_bytes;
+    config.inline_max_bytes = port.args.inline_threshold_bytes.value_or(0);
+    config.max_frame_bytes = port.wanted_frame_bytes();
+    config.keys = {find_key, &slot, port.keys.generation_word()};
+    config.recovery = {recover_qp, &slot};
+    config.socket = slot.socket;
+    return config;
+}
+
+Status create_and_ready(TxSlot& slot) {
+    const std::shared_ptr<ibv::Device>& device = slot.port->device;
+    // A packet of one segment takes a WQEBB, so that the ring holds what its descriptors promise.
+    const std::uint32_t wqebbs =
+        RingSize::at_least(std::max<std::uint32_t>(slot.descriptors, mbufqp::TxQueue::min_wqebbs)).entries();
+    auto cq = ibv::Cq::create(device, {.cqes = mbufqp::TxQueue::cq_entries(slot.descriptors, wqebbs)});
+    if (!cq) return cq.take_error();
+    auto qp = ibv::TxQp::create(device, cq.value(), {.wqebbs = wqebbs});
+    if (!qp) return qp.take_error();
+    RunningTxq& running =
+        slot.running.emplace(RunningTxq{std::move(cq).value(), std::move(qp).value(), nullptr});
+    auto queue = mbufqp::TxQueue::create(config_of(slot, running));
+    if (!queue) return queue.take_error();
+    running.queue = std::move(queue).value();
+    return running.qp.start();
+}
+
+Error named(const TxSlot& slot, const Status& status) {
+    return Error{status.error().code, strprintf("txq %u: %s", slot.id, status.error().what.c_str())};
+}
+
+} // namespace
+
+Status start_txq(TxSlot& slot) {
+    if (auto status = create_and_ready(slot); !status) {
+        stop_txq(slot);
+        return named(slot, status);
+    }
+    return {};
+}
+
+void stop_txq(TxSlot& slot) noexcept {
+    if (!slot.running) return;
+    if (slot.running->queue) slot.running->queue->drain(drain_polls);
+    if (auto status = slot.running->qp.reset(); !status)
+        log_line(LogLevel::error, "port %u txq %u: stop: %s", slot.port->data->port_id, slot.id,
+                 status.error().what.c_str());
+    if (slot.running->queue) {
+        slot.running->queue->reset();
+        keep_stats(slot);
+    }
+    slot.running.reset();
+}
+
+int tx_queue_setup(rte_eth_dev* dev, std::uint16_t queue, std::uint16_t descriptors, unsigned socket,
+                   const rte_eth_txconf* conf) noexcept {
+    Port& port = port_of(dev);
+    auto slot = std::make_unique<TxSlot>();
+    slot->port = &port;
+    slot->id = queue;
+    slot->socket = static_cast<int>(socket);
+    slot->descriptors = descriptors;
+    slot->offloads = conf->offloads | dev->data->dev_conf.txmode.offloads;
+    if (conf->tx_deferred_start != 0)
+        return to_errno(port, "send queue setup",
+                        Error{ENOTSUP, strprintf("txq %u: deferred start is not supported", queue)});
+    port.txqs[queue] = std::move(slot);
+    dev->data->tx_queues[queue] = port.txqs[queue].get();
+    return 0;
+}
+
+void tx_queue_release(rte_eth_dev* dev, std::uint16_t queue) noexcept {
+    Port& port = port_of(dev);
+    if (dev->data->tx_queues != nullptr) dev->data->tx_queues[queue] = nullptr;
+    if (queue < port.txqs.size()) port.txqs[queue].reset();
+}
+
+void txq_info_get(rte_eth_dev* dev, std::uint16_t queue, rte_eth_txq_info* info) noexcept {
+    const TxSlot& slot = *port_of(dev).txqs[queue];
+    info->conf.offloads = slot.offloads;
+    info->nb_desc = slot.descriptors;
+}
+
+int tx_descriptor_status(void* queue, std::uint16_t offset) noexcept {
+    return static_cast<mbufqp::TxQueue*>(queue)->descriptor_status(offset);
+}
+
+int tx_done_cleanup(void* queue, std::uint32_t free_count) noexcept {
+    return static_cast<int>(static_cast<mbufqp::TxQueue*>(queue)->done_cleanup(free_count));
+}
+
+std::uint16_t tx_prepare(void* queue, rte_mbuf** packets, std::uint16_t count) noexcept {
+    mbufqp::TxRefusal reason{};
+    const std::uint16_t taken = static_cast<mbufqp::TxQueue*>(queue)->prepare(packets, count, reason);
+    if (taken < count) rte_errno = reason == mbufqp::TxRefusal::offload ? ENOTSUP : EINVAL;
+    return taken;
+}
+
+} // namespace stride::pmd
