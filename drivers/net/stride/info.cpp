@@ -47,7 +47,10 @@ void fill_limits(const ibv::Caps& caps, rte_eth_dev_info& info) noexcept {
     info.max_tx_queues = at_most(caps.max_qps, max_queues);
     info.max_mac_addrs = max_macs;
 
-    info.rx_desc_lim.nb_max = at_most(std::bit_floor(caps.max_cqes), mprq::max_descriptors);
+    // A descriptor is a stride, or a WQE where there are no strides.
+    const std::uint32_t rx_entries =
+        caps.striding.raw_packet ? caps.max_cqes : std::min(caps.max_cqes, caps.max_wrs);
+    info.rx_desc_lim.nb_max = at_most(std::bit_floor(rx_entries), mprq::max_descriptors);
     info.rx_desc_lim.nb_min = 1;
     info.rx_desc_lim.nb_align = 1;
     info.tx_desc_lim.nb_max =

@@ -97,6 +97,7 @@ struct Shape {
     ibv::RqConfig rq{};
     std::uint32_t cqes{};
     std::optional<mprq::Geometry> striding{};
+    std::string warning{}; ///< what was asked for and what it became
 };
 
 Result<Shape> shape_of(RxSlot& slot) {
@@ -113,20 +114,21 @@ Result<Shape> shape_of(RxSlot& slot) {
     }
     auto plan = plan_for(slot);
     if (!plan) return plan.take_error();
-    if (!plan->warning.empty() && slot.id == 0)
-        log_line(LogLevel::warning, "port %u: %s", slot.port->data->port_id, plan->warning.c_str());
     const mprq::Geometry& geometry = plan->geometry;
     shape.rq.wqes = geometry.wqes();
     shape.rq.striding =
         ibv::StridingShape{geometry.log_stride_bytes, geometry.log_strides, geometry.two_byte_shift};
     shape.cqes = geometry.cq_entries();
     shape.striding = geometry;
+    shape.warning = std::move(plan->warning);
     return shape;
 }
 
 Status create_and_ready(RxSlot& slot) {
     auto shape = shape_of(slot);
     if (!shape) return shape.take_error();
+    if (!shape->warning.empty() && slot.id == 0) // the queues of a port are alike: one line is enough
+        log_line(LogLevel::warning, "port %u: %s", slot.port->data->port_id, shape->warning.c_str());
     const std::shared_ptr<ibv::Device>& device = slot.port->device;
     auto cq = ibv::Cq::create(device, {.cqes = shape->cqes});
     if (!cq) return cq.take_error();

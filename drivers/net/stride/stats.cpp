@@ -2,8 +2,9 @@
 // Counters: ethdev's totals, and every counter of the queues as xstats. Any thread.
 #include "ops.hpp"
 
-#include <cstdio>
-#include <cstring>
+#include "base/format.hpp"
+
+#include <string>
 
 namespace stride::pmd {
 namespace {
@@ -107,9 +108,8 @@ void visit_tx(const char* prefix, const TxStats& stats, Visit& visit) {
     for (const auto& counter : tx_counters)
         visit(prefix, counter.name, stats.*counter.member);
     for (std::size_t i = 0; i < mbufqp::tx_refusals; ++i) {
-        char name[64];
-        std::snprintf(name, sizeof name, "refused_%s", mbufqp::tx_refusal_names[i]);
-        visit(prefix, name, stats.refused[i]);
+        const std::string name = strprintf("refused_%s", mbufqp::tx_refusal_names[i]);
+        visit(prefix, name.c_str(), stats.refused[i]);
     }
 }
 
@@ -119,14 +119,13 @@ void visit_all(Port& port, Visit visit) {
     visit("rx_", "out_of_buffer", out_of_buffer(port));
     visit_rx("rx_", total_of(port.rxqs), visit);
     visit_tx("tx_", total_of(port.txqs), visit);
-    char prefix[16];
     for (std::size_t i = 0; i < port.rxqs.size(); ++i) {
-        std::snprintf(prefix, sizeof prefix, "rx_q%zu_", i);
-        visit_rx(prefix, port.rxqs[i] ? stats_of(*port.rxqs[i]) : RxStats{}, visit);
+        const std::string prefix = strprintf("rx_q%zu_", i);
+        visit_rx(prefix.c_str(), port.rxqs[i] ? stats_of(*port.rxqs[i]) : RxStats{}, visit);
     }
     for (std::size_t i = 0; i < port.txqs.size(); ++i) {
-        std::snprintf(prefix, sizeof prefix, "tx_q%zu_", i);
-        visit_tx(prefix, port.txqs[i] ? stats_of(*port.txqs[i]) : TxStats{}, visit);
+        const std::string prefix = strprintf("tx_q%zu_", i);
+        visit_tx(prefix.c_str(), port.txqs[i] ? stats_of(*port.txqs[i]) : TxStats{}, visit);
     }
 }
 
@@ -207,7 +206,9 @@ int xstats_get_names(rte_eth_dev* dev, rte_eth_xstat_name* names, unsigned count
     if (names == nullptr || count < needed) return static_cast<int>(needed);
     unsigned next = 0;
     visit_all(port, [&](const char* prefix, const char* name, std::uint64_t) {
-        std::snprintf(names[next].name, sizeof names[next].name, "%s%s", prefix, name);
+        const std::string full = strprintf("%s%s", prefix, name);
+        auto& field = names[next].name;
+        field[full.copy(field, sizeof field - 1)] = '\0';
         ++next;
     });
     return static_cast<int>(needed);

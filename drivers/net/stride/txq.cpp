@@ -4,13 +4,21 @@
 
 #include "base/log.hpp"
 
+#include <rte_cycles.h>
 #include <rte_errno.h>
 
 namespace stride::pmd {
 namespace {
 
-/// Looks at the CQ that a stop waits for what was posted; then the rest is dropped and counted.
-constexpr std::uint32_t drain_polls = 100000;
+/// How long a stop waits for what was posted, looking often at first; then the rest is dropped and counted.
+constexpr std::uint32_t drain_polls = 1000;
+constexpr unsigned drain_rounds = 100;
+constexpr unsigned drain_round_us = 1000;
+
+void drain(mbufqp::TxQueue& queue) noexcept {
+    for (unsigned round = 0; round < drain_rounds && !queue.drain(drain_polls); ++round)
+        rte_delay_us_sleep(drain_round_us);
+}
 
 bool find_key(void* context, std::uintptr_t address, ibv::KeyEntry& entry) noexcept {
     const TxSlot& slot = *static_cast<TxSlot*>(context);
@@ -97,7 +105,7 @@ Status start_txq(TxSlot& slot) {
 
 void stop_txq(TxSlot& slot) noexcept {
     if (!slot.running) return;
-    if (slot.running->queue) slot.running->queue->drain(drain_polls);
+    if (slot.running->queue) drain(*slot.running->queue);
     if (auto status = slot.running->qp.reset(); !status)
         log_line(LogLevel::error, "port %u txq %u: stop: %s", slot.port->data->port_id, slot.id,
                  status.error().what.c_str());
