@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: BSD-3-Clause
+/// Completion queues: writing CQEs and waking those who wait for them.
+#pragma once
+
+#include "base/barrier.hpp"
+#include "swhca/engine/dma.hpp"
+#include "swhca/hca/objects.hpp"
+#include "swhca/prm/cqe.hpp"
+
+#include <array>
+#include <cstring>
+
+namespace swhca {
+
+/// A CQE in the making.
+struct alignas(64) CqeImage {
+    std::array<std::byte, prm::cqe_bytes> bytes{};
+    void* data() noexcept { return bytes.data(); }
+};
+
+/// Reads the consumer index anew; a CQ is full if this is false too. Cold: once a round of the ring.
+bool refresh_cq_room(Cq& cq) noexcept;
+
+/// A CQE can be written without losing one the program has not read.
+inline bool cq_has_room(Cq& cq) noexcept { return cq.pi - cq.ci < cq.size.entries() || refresh_cq_room(cq); }
+
+/// A completion had nowhere to go: the CQ is dead, its owner is told. Idempotent.
+void overrun_cq(Cq& cq) noexcept;
+
+/// Sends the event an armed CQ owes for a completion. Cold.
+void notify_cq(Cq& cq, bool solicited_or_error) noexcept;
+
+/// Writes `image` as the next CQE, owner bit last. The caller has seen cq_has_room.
+inline void write_cqe(Cq& cq, CqeImage& image, bool solicited_or_error = false) noexcept {
+    prm::Cqe::owner::set(image.data(), cq.size.round_parity(cq.pi) ? 1 : 0);
+    std::byte* slot = cq_slot(cq, cq.pi);
+    std::memcpy(slot, image.bytes.data(), prm::Cqe::tail_offset);
+    std::uint64_t tail;
+    std::memcpy(&tail, image.bytes.data() + prm::Cqe::tail_offset, sizeof tail);
+    stride::store_to_device(reinterpret_cast<std::uint64_t*>(slot + prm::Cqe::tail_offset), tail);
+    ++cq.pi;
+    if (cq.armed) [[unlikely]]
+        notify_cq(cq, solicited_or_error);
+}
+
+/// Looks at the arm word of a CQ with a channel: arms it, or fires at once if completions came meanwhile.
+void poll_arm(Cq& cq) noexcept;
+
+/// What an error CQE says.
+struct Failure {
+    prm::Syndrome syndrome{};
+    std::uint8_t vendor_syndrome{}; ///< 1 + number of the broken rule; 0 for flushed work
+    std::uint32_t qpn{};
+    std::uint32_t user_index{};
+    std::uint16_t wqe_counter{};
+    std::uint16_t wqe_id{};
+    std::uint8_t send_opcode{};
+    bool requester{};
+};
+
+/// Writes an error CQE, or overruns the CQ.
+void write_error_cqe(Cq& cq, const Failure& failure) noexcept;
+
+} // namespace swhca

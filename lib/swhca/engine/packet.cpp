@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: BSD-3-Clause
+/// How a received packet looks in memory and in its CQE, whatever queue it goes to.
+#include "swhca/engine/receive.hpp"
+
+#include "swhca/engine/crc32.hpp"
+
+#include <algorithm>
+
+namespace swhca {
+namespace {
+
+using prm::Cqe;
+using prm::L3Type;
+
+constexpr std::uint32_t mac_bytes = 12; ///< what stays before a stripped tag
+constexpr std::uint32_t fcs_bytes = 4;
+
+bool strips(const Rq& rq, const Arrival& arrival) noexcept {
+    return rq.vlan_strip && arrival.info.vlan_tags != 0;
+}
+
+/// A writer over contiguous memory.
+struct Line {
+    std::byte* to;
+    void put(const std::byte* from, std::uint32_t bytes) noexcept {
+        std::memcpy(to, from, bytes);
+        to += bytes;
+    }
+};
+
+/// A writer over a list of parts.
+struct Parts {
+    std::span<const MemoryPart> parts;
+    std::uint32_t offset; ///< in the first part
+
+    void put(const std::byte* from, std::uint32_t bytes) noexcept {
+        while (bytes != 0 && !parts.empty()) {
+            const MemoryPart& part = parts.front();
+            if (offset >= part.length_bytes) {
+                offset -= part.length_bytes;
+                parts = parts.subspan(1);
+                continue;
+            }
+            const std::uint32_t some = std::min(bytes, part.length_bytes - offset);
+            std::memcpy(part.data + offset, from, some);
+            offset += some;
+            from += some;
+            bytes -= some;
+        }
+    }
+};
+
+/// Puts the frame's bytes from `skip` to the end, segment by segment.
+template <class Writer>
+void put_from(Writer& writer, const Frame& frame, std::uint32_t skip) noexcept {
+    for (const Segment& segment : frame.segments) {
+        if (skip >= segment.length_bytes) {
+            skip -= segment.length_bytes;
+            continue;
+        }
+        writer.put(segment.data + skip, segment.length_bytes - skip);
+        skip = 0;
+    }
+}
+
+template <class Writer>
+void put_frame(Writer& writer, const Rq& rq, const Arrival& arrival) noexcept {
+    const Frame& frame = *arrival.frame;
+    if (strips(rq, arrival)) {
+        writer.put(frame.segments.front().data, mac_bytes);
+        put_from(writer, frame, mac_bytes + vlan_tag_bytes);
+    } else {
+        put_from(writer, frame, 0);
+    }
+    if (!rq.scatter_fcs) return;
+    const std::uint32_t fcs = frame_check_sequence(frame);
+    std::array<std::byte, fcs_bytes> bytes;
+    std::memcpy(bytes.data(), &fcs, bytes.size());
+    writer.put(bytes.data(), fcs_bytes);
+}
+
+L3Type l3_type(const PacketInfo& info) noexcept {
+    if (info.ip_version == 4) return L3Type::ipv4;
+    return info.ip_version == 6 ? L3Type::ipv6 : L3Type::none;
+}
+
+} // namespace
+
+std::uint32_t received_bytes(const Rq& rq, const Arrival& arrival) noexcept {
+    std::uint32_t bytes = arrival.frame->length_bytes;
+    if (strips(rq, arrival)) bytes -= vlan_tag_bytes;
+    if (rq.scatter_fcs) bytes += fcs_bytes;
+    return bytes;
+}
+
+void copy_frame(std::byte* to, const Rq& rq, const Arrival& arrival) noexcept {
+    Line line{to};
+    put_frame(line, rq, arrival);
+}
+
+void scatter_frame(std::span<const MemoryPart> parts, std::uint32_t offset, const Rq& rq,
+                   const Arrival& arrival) noexcept {
+    Parts writer{parts, offset};
+    put_frame(writer, rq, arrival);
+}
+
+void scatter_bytes(std::span<const MemoryPart> parts, std::uint32_t offset, const Segment& bytes) noexcept {
+    Parts writer{parts, offset};
+    writer.put(bytes.data, bytes.length_bytes);
+}
+
+void describe_packet(CqeImage& image, const Rq& rq, const Arrival& arrival) noexcept {
+    void* cqe = image.data();
+    const PacketInfo& info = arrival.info;
+    const RssResult& rss = arrival.rss;
+    Cqe::rx_hash_result::set(cqe, rss.hash);
+    Cqe::rx_hash_l4_destination::set(cqe, rss.l4_destination);
+    Cqe::rx_hash_l4_source::set(cqe, rss.l4_source);
+    Cqe::rx_hash_ip_destination::set(cqe, rss.ip_destination);
+    Cqe::rx_hash_ip_source::set(cqe, rss.ip_source);
+    Cqe::l2_ok::set(cqe, 1);
+    Cqe::l3_ok::set(cqe, l3_checksum_ok(*arrival.frame, info) ? 1 : 0);
+    Cqe::l4_ok::set(cqe, l4_checksum_ok(*arrival.frame, info) ? 1 : 0);
+    Cqe::ip_fragment::set(cqe, info.fragment ? 1 : 0);
+    Cqe::l4_type::set(cqe, static_cast<std::uint32_t>(info.l4_type));
+    Cqe::l3_type::set(cqe, static_cast<std::uint32_t>(l3_type(info)));
+    Cqe::ip_options::set(cqe, info.ip_options ? 1 : 0);
+    if (strips(rq, arrival)) {
+        Cqe::vlan_stripped::set(cqe, 1);
+        Cqe::vlan_tci::set(cqe, info.vlan_tci);
+    }
+    Cqe::user_index::set(cqe, rq.user_index);
+    Cqe::timestamp::set(cqe, arrival.timestamp_ns);
+    Cqe::flow_tag::set(cqe, arrival.destination->tag);
+    Cqe::opcode::set(cqe, static_cast<std::uint32_t>(prm::CqeOpcode::responder_send));
+}
+
+} // namespace swhca

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: BSD-3-Clause
+/// What the engine keeps for one port.
+#pragma once
+
+#include "swhca/engine/receive.hpp"
+#include "swhca/engine/transmit.hpp"
+#include "swhca/hca/port.hpp"
+
+namespace swhca {
+
+class PortUnit {
+  public:
+    explicit PortUnit(Port& port)
+        : port_{port}
+        , receiver_{port}
+        , transmitter_{port} {
+        if (port.wire) port.wire->attach(receiver_);
+    }
+
+    /// One round: sends, receives, flushes queues in error, wakes who waits. Returns frames moved.
+    unsigned pass(unsigned budget) {
+        if (!port_.wire) return 0;
+        unsigned moved = 0;
+        if (!port_.senders.empty()) moved += transmitter_.run(budget);
+        moved += port_.wire->poll(budget);
+        for (Rq* rq : port_.draining)
+            drain(*rq);
+        for (Cq* cq : port_.notifying)
+            poll_arm(*cq);
+        return moved;
+    }
+
+  private:
+    Port& port_;
+    Receiver receiver_;
+    Transmitter transmitter_;
+};
+
+} // namespace swhca

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "swhca/engine/receive.hpp"
+
+#include "base/barrier.hpp"
+#include "swhca/engine/queues.hpp"
+
+#include <algorithm>
+#include <array>
+#include <ctime>
+
+namespace swhca {
+namespace {
+
+/// The device's clock: nanoseconds of CLOCK_MONOTONIC.
+std::uint64_t device_clock_ns() noexcept {
+    timespec now{};
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000U + static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+std::uint8_t vendor_syndrome(Rule rule) noexcept { return static_cast<std::uint8_t>(rule) + std::uint8_t{1}; }
+
+} // namespace
+
+void fail_receive(Rq& rq, Rule rule, prm::Syndrome syndrome) noexcept {
+    broken(rule, "RQ 0x%x, WQE %u", rq.wqn.value, rq.ci);
+    Failure failure;
+    failure.syndrome = syndrome;
+    failure.vendor_syndrome = vendor_syndrome(rule);
+    failure.qpn = rq.wqn.value;
+    failure.user_index = rq.user_index;
+    failure.wqe_counter = rq.striding ? static_cast<std::uint16_t>(rq.next_stride) : rq.ci;
+    failure.wqe_id = rq.ci;
+    write_error_cqe(*rq.cq, failure);
+    ++rq.ci;
+    rq.next_stride = 0;
+    rq.strides = nullptr;
+    set_rq_state(rq, QueueState::error, *rq.port);
+}
+
+void lose_completion(Rq& rq) noexcept {
+    overrun_cq(*rq.cq);
+    set_rq_state(rq, QueueState::error, *rq.port);
+}
+
+void drain(Rq& rq) noexcept {
+    const std::uint16_t pi =
+        static_cast<std::uint16_t>(stride::load_from_device(&rq.dbrec[0]).host() & 0xffffU);
+    if (static_cast<std::uint16_t>(pi - rq.ci) > rq.size.entries()) return;
+    rq.pi = pi;
+    while (rq.ci != rq.pi && !rq.cq->overrun && cq_has_room(*rq.cq)) {
+        Failure failure;
+        failure.syndrome = prm::Syndrome::flushed;
+        failure.qpn = rq.wqn.value;
+        failure.user_index = rq.user_index;
+        failure.wqe_counter = rq.striding ? static_cast<std::uint16_t>(rq.next_stride) : rq.ci;
+        failure.wqe_id = rq.ci;
+        write_error_cqe(*rq.cq, failure);
+        rq.next_stride = 0;
+        ++rq.ci;
+    }
+}
+
+/// Reads the producer index, once a batch: what was posted may be used, what was posted wrongly is named.
+void Receiver::read_doorbell(Rq& rq) noexcept {
+    rq.seen_batch = batch_;
+    const std::uint16_t pi =
+        static_cast<std::uint16_t>(stride::load_from_device(&rq.dbrec[0]).host() & 0xffffU);
+    if (pi == rq.pi) return;
+    const std::uint16_t posted = static_cast<std::uint16_t>(pi - rq.ci);
+    if (posted <= rq.size.entries()) [[likely]] {
+        if (stride::ring_before(pi, rq.pi))
+            broken(Rule::doorbell_backwards, "RQ 0x%x: %u after %u", rq.wqn.value, pi, rq.pi);
+        rq.pi = pi;
+        return;
+    }
+    const bool backwards = stride::ring_before(pi, rq.pi);
+    fail_receive(rq, backwards ? Rule::doorbell_backwards : Rule::rq_overrun,
+                 prm::Syndrome::local_qp_operation);
+}
+
+void Receiver::classify(const Frame& frame, Arrival& arrival) noexcept {
+    arrival.frame = &frame;
+    arrival.destination = nullptr;
+    if (frame.length_bytes < ethernet_header_bytes) return;
+    arrival.info = parse(frame);
+    const std::byte* header = frame.segments.front().data;
+    arrival.destination = steering_.find(header, arrival.info);
+    const Destination* destination = arrival.destination;
+    arrival.rss = destination != nullptr && destination->tables != nullptr
+                      ? rss_hash(*destination->tables, destination->qp->rss.fields, header, arrival.info)
+                      : RssResult{};
+}
+
+Placement Receiver::place_in(Rq& rq, const Arrival& arrival) noexcept {
+    if (rq.state == QueueState::ready && rq.seen_batch != batch_) read_doorbell(rq);
+    if (rq.state != QueueState::ready) [[unlikely]] {
+        ++tally_.queue_error;
+        return Placement::placed;
+    }
+    return rq.striding ? place_in_strides(rq, arrival, tally_) : place_in_wqe(rq, arrival, tally_);
+}
+
+Placement Receiver::place(const Arrival& arrival) noexcept {
+    const Destination* destination = arrival.destination;
+    if (destination == nullptr) {
+        ++tally_.steering_miss;
+    } else if (!destination->drop) {
+        if (arrival.frame->length_bytes > port_.max_frame_bytes) [[unlikely]] {
+            ++tally_.oversize;
+            return Placement::placed;
+        }
+        Rq* rq = destination->queue(arrival.rss.hash);
+        if (rq == nullptr) {
+            ++tally_.queue_error;
+        } else if (place_in(*rq, arrival) == Placement::no_buffer) {
+            return Placement::no_buffer;
+        }
+    }
+    for (const Destination& sniffer : steering_.sniffers()) {
+        Arrival copy = arrival;
+        copy.destination = &sniffer;
+        Rq* rq = sniffer.drop ? nullptr : sniffer.queue(0);
+        if (rq != nullptr && rq->state == QueueState::ready) (void)place_in(*rq, copy);
+    }
+    return Placement::placed;
+}
+
+void Receiver::add_tally() noexcept {
+    PortCounters& counters = port_.counters;
+    count(counters.rx_frames, tally_.frames);
+    count(counters.rx_bytes, tally_.bytes);
+    count(counters.rx_wqes, tally_.wqes);
+    if (tally_.fillers != 0) count(counters.rx_fillers, tally_.fillers);
+    if (tally_.out_of_buffer != 0) count(counters.out_of_buffer, tally_.out_of_buffer);
+    if (tally_.steering_miss != 0) count(counters.rx_steering_miss, tally_.steering_miss);
+    if (tally_.oversize != 0) count(counters.rx_oversize, tally_.oversize);
+    if (tally_.queue_error != 0) count(counters.rx_queue_error, tally_.queue_error);
+    tally_ = {};
+}
+
+unsigned Receiver::deliver(std::span<const Frame> frames, WhenFull when_full) {
+    const bool wait = when_full == WhenFull::wait || port_.pause;
+    unsigned gone = 0;
+    bool full = false;
+    steering_.refresh(port_);
+    while (gone < frames.size() && !full) {
+        const unsigned batch = std::min(batch_frames, static_cast<unsigned>(frames.size()) - gone);
+        const std::uint64_t now_ns = device_clock_ns();
+        ++batch_;
+        for (unsigned i = 0; i < batch; ++i) {
+            arrivals_[i].timestamp_ns = now_ns;
+            classify(frames[gone + i], arrivals_[i]);
+        }
+        unsigned placed = 0;
+        for (; placed < batch; ++placed) {
+            if (place(arrivals_[placed]) == Placement::placed) [[likely]]
+                continue;
+            full = wait;
+            if (full) break;
+            ++tally_.out_of_buffer;
+            Rq* rq = arrivals_[placed].destination->queue(arrivals_[placed].rss.hash);
+            count(rq->out_of_buffer, 1);
+        }
+        gone += placed;
+    }
+    add_tally();
+    return gone;
+}
+
+bool Receiver::listening() {
+    steering_.refresh(port_);
+    return steering_.listening();
+}
+
+bool Receiver::takes(const Frame& frame) {
+    steering_.refresh(port_);
+    Arrival arrival;
+    classify(frame, arrival);
+    if (arrival.destination == nullptr) return false;
+    if (arrival.destination->drop) return true;
+    const Rq* rq = arrival.destination->queue(arrival.rss.hash);
+    return rq != nullptr && rq->state == QueueState::ready;
+}
+
+} // namespace swhca

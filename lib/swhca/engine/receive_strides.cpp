@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: BSD-3-Clause
+/// Striding receive queues: WQEs of many strides, one CQE per packet.
+#include "swhca/engine/receive.hpp"
+#include "swhca/prm/wqe.hpp"
+
+namespace swhca {
+namespace {
+
+using prm::Cqe;
+using prm::DataSegment;
+
+constexpr std::uint32_t max_filler_strides = Cqe::strides::max;
+constexpr std::uint32_t prefetch_strides = 6; ///< how far ahead of the packet being written
+
+std::uint32_t strides_per_wqe(const Rq& rq) noexcept { return 1U << rq.log_strides; }
+std::uint64_t wqe_memory_bytes(const Rq& rq) noexcept {
+    return std::uint64_t{1} << (rq.log_strides + rq.log_stride_bytes);
+}
+
+/// Reads the data segments of WQE ci and checks them: together exactly the WQE's strides, in memory that may
+/// be written. On failure the queue is in error.
+bool load_wqe(Rq& rq) noexcept {
+    const MrTable& mrs = rq.context->device->mrs;
+    const std::byte* wqe = rq_wqe(rq, rq.ci);
+    const std::uint32_t segments = ((1U << rq.log_wqe_bytes) - prm::NextSegment::bytes) / DataSegment::bytes;
+    std::uint64_t total = 0;
+    rq.parts.clear();
+    for (std::uint32_t i = 0; i < segments && total < wqe_memory_bytes(rq); ++i) {
+        const std::byte* segment = wqe + prm::NextSegment::bytes + i * DataSegment::bytes;
+        const Lkey lkey{DataSegment::lkey::get(segment)};
+        const std::uint32_t bytes = DataSegment::byte_count::get(segment);
+        if (lkey.value == prm::terminator_lkey || DataSegment::inlined::get(segment) != 0 || bytes == 0)
+            break;
+        const DmaAnswer answer =
+            dma(mrs, rq.pd, {lkey, DataSegment::address::get(segment), bytes}, Access::write);
+        if (answer.data == nullptr) {
+            fail_receive(rq, answer.broken, prm::Syndrome::local_protection);
+            return false;
+        }
+        rq.parts.push_back({answer.data, bytes, lkey.value});
+        total += bytes;
+    }
+    if (total != wqe_memory_bytes(rq)) {
+        fail_receive(rq, Rule::rq_segment, prm::Syndrome::local_qp_operation);
+        return false;
+    }
+    rq.strides = rq.parts.front().data;
+    rq.strides_lkey = Lkey{rq.parts.front().lkey};
+    return true;
+}
+
+/// The keys the WQE was looked up by still exist.
+bool keys_live(const Rq& rq) noexcept {
+    const MrTable& mrs = rq.context->device->mrs;
+    if (rq.parts.size() == 1) [[likely]]
+        return mrs.find(rq.strides_lkey) != nullptr;
+    for (const MemoryPart& part : rq.parts) {
+        if (mrs.find(Lkey{part.lkey}) == nullptr) return false;
+    }
+    return true;
+}
+
+void advance(Rq& rq, std::uint32_t strides, ReceiveTally& tally) noexcept {
+    rq.next_stride += strides;
+    if (rq.next_stride != strides_per_wqe(rq)) return;
+    rq.next_stride = 0;
+    rq.strides = nullptr;
+    ++rq.ci;
+    ++tally.wqes;
+}
+
+/// The rest of the WQE has no packet: one CQE says so (several if its stride count doesn't fit the field).
+bool write_fillers(Rq& rq, ReceiveTally& tally) noexcept {
+    std::uint32_t rest = strides_per_wqe(rq) - rq.next_stride;
+    while (rest != 0) {
+        if (!cq_has_room(*rq.cq)) return false;
+        const std::uint32_t strides = rest < max_filler_strides ? rest : max_filler_strides;
+        CqeImage image;
+        Cqe::wqe_id::set(image.data(), rq.ci);
+        Cqe::user_index::set(image.data(), rq.user_index);
+        Cqe::filler::set(image.data(), 1);
+        Cqe::strides::set(image.data(), strides);
+        Cqe::wqe_counter::set(image.data(), rq.next_stride);
+        Cqe::opcode::set(image.data(), static_cast<std::uint32_t>(prm::CqeOpcode::responder_send));
+        write_cqe(*rq.cq, image);
+        ++tally.fillers;
+        rest -= strides;
+        advance(rq, strides, tally);
+    }
+    return true;
+}
+
+enum class Fit : std::uint8_t { fits, no_buffer, failed };
+
+/// Finds room for `need` strides: in the WQE at ci, or at the start of the next one.
+Fit make_room(Rq& rq, std::uint32_t need, ReceiveTally& tally) noexcept {
+    for (;;) {
+        if (rq.ci == rq.pi) return Fit::no_buffer;
+        if (rq.strides == nullptr) {
+            if (!load_wqe(rq)) return Fit::failed;
+        } else if (!keys_live(rq)) {
+            fail_receive(rq, Rule::bad_lkey, prm::Syndrome::local_protection);
+            return Fit::failed;
+        }
+        if (rq.next_stride + need <= strides_per_wqe(rq)) return Fit::fits;
+        if (!write_fillers(rq, tally)) {
+            lose_completion(rq);
+            return Fit::failed;
+        }
+    }
+}
+
+void write_packet(Rq& rq, const Arrival& arrival) noexcept {
+    static constexpr std::byte zeros[2]{};
+    const std::uint32_t shift = rq.two_byte_shift ? sizeof zeros : 0;
+    const std::uint32_t offset = rq.next_stride << rq.log_stride_bytes;
+    if (rq.parts.size() == 1) [[likely]] {
+        std::byte* to = rq.strides + offset;
+        const std::uint32_t ahead = (rq.next_stride + prefetch_strides) << rq.log_stride_bytes;
+        if (ahead < rq.parts.front().length_bytes) prefetch_write(rq.strides + ahead);
+        if (shift != 0) std::memcpy(to, zeros, sizeof zeros);
+        copy_frame(to + shift, rq, arrival);
+        return;
+    }
+    scatter_bytes(rq.parts, offset, {zeros, shift});
+    scatter_frame(rq.parts, offset + shift, rq, arrival);
+}
+
+} // namespace
+
+Placement place_in_strides(Rq& rq, const Arrival& arrival, ReceiveTally& tally) noexcept {
+    const std::uint32_t bytes = received_bytes(rq, arrival);
+    const std::uint32_t shifted = bytes + (rq.two_byte_shift ? 2U : 0U);
+    const std::uint32_t need = (shifted + (1U << rq.log_stride_bytes) - 1) >> rq.log_stride_bytes;
+    if (need > strides_per_wqe(rq) || bytes > Cqe::stride_bytes::max) [[unlikely]] {
+        ++tally.oversize;
+        return Placement::placed;
+    }
+    const Fit fit = make_room(rq, need, tally);
+    if (fit == Fit::no_buffer) return Placement::no_buffer;
+    Cq& cq = *rq.cq;
+    if (fit == Fit::failed || cq.overrun || !cq_has_room(cq)) [[unlikely]] {
+        if (fit == Fit::fits) lose_completion(rq);
+        ++tally.queue_error;
+        return Placement::placed;
+    }
+    prefetch_write(cq_slot(cq, cq.pi + 4));
+    write_packet(rq, arrival);
+    CqeImage image;
+    describe_packet(image, rq, arrival);
+    Cqe::wqe_id::set(image.data(), rq.ci);
+    Cqe::strides::set(image.data(), need);
+    Cqe::stride_bytes::set(image.data(), bytes);
+    Cqe::wqe_counter::set(image.data(), rq.next_stride);
+    write_cqe(cq, image);
+    advance(rq, need, tally);
+    ++tally.frames;
+    tally.bytes += bytes;
+    return Placement::placed;
+}
+
+} // namespace swhca

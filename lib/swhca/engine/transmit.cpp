@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "swhca/engine/transmit.hpp"
+
+#include "base/barrier.hpp"
+
+#include <algorithm>
+
+namespace swhca {
+namespace {
+
+using prm::Cqe;
+using prm::CtrlSegment;
+
+constexpr std::size_t bfreg_half_bytes = 256;
+
+std::uint16_t posted_wqebbs(const Sq& sq) noexcept { return static_cast<std::uint16_t>(sq.pi - sq.ci); }
+
+Failure failure_of(const Qp& qp, prm::Syndrome syndrome) noexcept {
+    Failure failure;
+    failure.requester = true;
+    failure.syndrome = syndrome;
+    failure.qpn = qp.qpn.value;
+    failure.user_index = qp.sq.user_index;
+    failure.wqe_counter = qp.sq.ci;
+    failure.wqe_id = qp.sq.ci;
+    failure.send_opcode = static_cast<std::uint8_t>(CtrlSegment::opcode::get(sq_wqebb(qp.sq, qp.sq.ci)));
+    return failure;
+}
+
+/// Basic blocks of the WQE at ci; 1 if its size makes no sense.
+std::uint16_t wqebbs_at_ci(const Sq& sq) noexcept {
+    const std::uint32_t ds = CtrlSegment::ds::get(sq_wqebb(sq, sq.ci));
+    return static_cast<std::uint16_t>(ds == 0 ? 1 : (ds + 3) / 4);
+}
+
+} // namespace
+
+void fail_send(Qp& qp, const GatherFault& fault) noexcept {
+    Sq& sq = qp.sq;
+    broken(fault.rule, "QP 0x%x, WQE %u", qp.qpn.value, sq.ci);
+    Failure failure = failure_of(qp, fault.syndrome);
+    failure.vendor_syndrome = static_cast<std::uint8_t>(static_cast<unsigned>(fault.rule) + 1U);
+    write_error_cqe(*sq.cq, failure);
+    sq.ci = static_cast<std::uint16_t>(sq.ci + std::min(wqebbs_at_ci(sq), posted_wqebbs(sq)));
+    sq.frames_done = 0;
+    sq.state = QueueState::error;
+    qp.state = QueueState::error;
+    if (qp.port != nullptr) count(qp.port->counters.tx_errors, 1);
+}
+
+void flush_sends(Qp& qp) noexcept {
+    Sq& sq = qp.sq;
+    const std::uint16_t pi =
+        static_cast<std::uint16_t>(stride::load_from_device(&sq.dbrec[0]).host() & 0xffffU);
+    if (static_cast<std::uint16_t>(pi - sq.ci) > sq.size.entries()) return;
+    sq.pi = pi;
+    while (sq.ci != sq.pi && !sq.cq->overrun && cq_has_room(*sq.cq)) {
+        write_error_cqe(*sq.cq, failure_of(qp, prm::Syndrome::flushed));
+        sq.ci = static_cast<std::uint16_t>(sq.ci + std::min(wqebbs_at_ci(sq), posted_wqebbs(sq)));
+    }
+}
+
+/// A doorbell names the WQE it is rung for; the record must cover it.
+void Transmitter::check_doorbell(Qp& qp, std::uint64_t value) noexcept {
+    const Sq& sq = qp.sq;
+    if (CtrlSegment::qpn::get(&value) != qp.qpn.value) return; // another queue's, or a register being cleared
+    const std::uint16_t index = static_cast<std::uint16_t>(CtrlSegment::wqe_index::get(&value));
+    const std::uint16_t record =
+        static_cast<std::uint16_t>(stride::load_from_device(&sq.dbrec[0]).host() & 0xffffU);
+    if (static_cast<std::uint16_t>(record - index) - 1U < sq.size.entries()) return;
+    broken(Rule::doorbell_without_record, "QP 0x%x: rung for WQE %u, record says %u", qp.qpn.value, index,
+           record);
+}
+
+/// Takes over the record; false if it makes no sense, then the queue is in error.
+bool Transmitter::accept_producer_index(Qp& qp) noexcept {
+    Sq& sq = qp.sq;
+    const std::uint16_t record =
+        static_cast<std::uint16_t>(stride::load_from_device(&sq.dbrec[0]).host() & 0xffffU);
+    const std::uint16_t posted = static_cast<std::uint16_t>(record - sq.ci);
+    if (posted > sq.size.entries() || stride::ring_before(record, sq.pi)) [[unlikely]] {
+        const bool back = stride::ring_before(record, sq.pi);
+        fail_send(qp,
+                  {back ? Rule::doorbell_backwards : Rule::sq_overrun, prm::Syndrome::local_qp_operation});
+        return false;
+    }
+    sq.pi = record;
+    return true;
+}
+
+/// Looks at the two halves of the UAR register; true if there is posted work to do.
+bool Transmitter::read_doorbell(Qp& qp) noexcept {
+    Sq& sq = qp.sq;
+    bool rung = false;
+    for (std::size_t half = 0; half < sq.last_doorbell.size(); ++half) {
+        const auto* reg = reinterpret_cast<const std::uint64_t*>(sq.bfreg + half * bfreg_half_bytes);
+        if (stride::peek_from_device(reg) == sq.last_doorbell[half]) [[likely]]
+            continue;
+        sq.last_doorbell[half] = stride::load_from_device(reg);
+        check_doorbell(qp, sq.last_doorbell[half]);
+        rung = true;
+    }
+    if (rung) {
+        count(port_.counters.tx_doorbells, 1);
+        if (!accept_producer_index(qp)) return false;
+    }
+    return sq.ci != sq.pi;
+}
+
+/// Writes the CQE of a WQE, if it asked for one; false if the CQ is full and the queue thereby dead.
+bool Transmitter::complete_wqe(Qp& qp, const GatheredWqe& wqe) noexcept {
+    Sq& sq = qp.sq;
+    if (wqe.completion) {
+        if (sq.cq->overrun || !cq_has_room(*sq.cq)) [[unlikely]] {
+            overrun_cq(*sq.cq);
+            sq.state = qp.state = QueueState::error;
+            return false;
+        }
+        CqeImage image;
+        Cqe::user_index::set(image.data(), sq.user_index);
+        Cqe::send_opcode::set(image.data(), wqe.opcode);
+        Cqe::qpn::set(image.data(), qp.qpn.value);
+        Cqe::wqe_counter::set(image.data(), wqe.index);
+        Cqe::opcode::set(image.data(), static_cast<std::uint32_t>(prm::CqeOpcode::requester));
+        write_cqe(*sq.cq, image, wqe.solicited);
+    }
+    sq.ci = static_cast<std::uint16_t>(sq.ci + wqe.wqebbs);
+    sq.frames_done = 0;
+    return true;
+}
+
+/// `frames_gone` of the batch left: moves the queue on and completes WQEs all of whose frames did.
+void Transmitter::complete(Qp& qp, unsigned frames_gone) {
+    std::uint64_t wqes = 0;
+    for (unsigned i = 0; i < batch_.wqe_count; ++i) {
+        const GatheredWqe& wqe = batch_.wqes[i];
+        if (wqe.first_frame > frames_gone) break;
+        const unsigned gone = std::min<unsigned>(frames_gone - wqe.first_frame, wqe.frames);
+        if (gone == wqe.frames && wqe.whole) {
+            if (!complete_wqe(qp, wqe)) break;
+            ++wqes;
+        } else {
+            qp.sq.frames_done += gone;
+            break;
+        }
+    }
+    std::uint64_t bytes = 0;
+    for (unsigned i = 0; i < frames_gone; ++i)
+        bytes += batch_.frames[i].length_bytes;
+    count(port_.counters.tx_frames, frames_gone);
+    count(port_.counters.tx_bytes, bytes);
+    count(port_.counters.tx_wqes, wqes);
+}
+
+unsigned Transmitter::serve(Qp& qp, unsigned budget) {
+    unsigned sent = 0;
+    while (sent < budget && qp.sq.state == QueueState::ready && qp.sq.ci != qp.sq.pi) {
+        batch_.clear();
+        gather(qp, budget - sent, batch_);
+        const unsigned gone =
+            batch_.frame_count == 0 ? 0 : port_.wire->transmit({batch_.frames.data(), batch_.frame_count});
+        complete(qp, gone);
+        sent += gone;
+        if (gone != batch_.frame_count) break; // the far end pauses
+        if (batch_.fault && qp.sq.state == QueueState::ready) fail_send(qp, batch_.fault);
+    }
+    return sent;
+}
+
+unsigned Transmitter::run(unsigned budget) {
+    const std::size_t senders = port_.senders.size();
+    unsigned sent = 0;
+    for (std::size_t i = 0; i < senders && sent < budget; ++i) {
+        const std::size_t at = (first_sender_ + i) % senders;
+        Qp& qp = *port_.senders[at];
+        if (qp.sq.state == QueueState::ready && read_doorbell(qp)) {
+            sent += serve(qp, budget - sent);
+            if (sent >= budget) first_sender_ = at + 1;
+        } else if (qp.sq.state == QueueState::error) [[unlikely]] {
+            flush_sends(qp);
+        }
+    }
+    return sent;
+}
+
+} // namespace swhca

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: BSD-3-Clause
+/// The send side of a port: from doorbells and WQEs to frames on the wire and CQEs.
+#pragma once
+
+#include "swhca/engine/completion.hpp"
+#include "swhca/engine/gather.hpp"
+#include "swhca/hca/port.hpp"
+#include "swhca/wire/wire.hpp"
+
+namespace swhca {
+
+class Transmitter {
+  public:
+    explicit Transmitter(Port& port)
+        : port_{port} {}
+
+    /// Serves every sender of the port once, up to `budget` frames in all. Returns frames that left.
+    unsigned run(unsigned budget);
+
+  private:
+    bool read_doorbell(Qp& qp) noexcept;
+    void check_doorbell(Qp& qp, std::uint64_t value) noexcept;
+    bool accept_producer_index(Qp& qp) noexcept;
+    unsigned serve(Qp& qp, unsigned budget);
+    void complete(Qp& qp, unsigned frames_gone);
+    bool complete_wqe(Qp& qp, const GatheredWqe& wqe) noexcept;
+
+    Port& port_;
+    GatherBatch batch_{};
+    std::size_t first_sender_{}; ///< the round starts after the one that used the budget up
+};
+
+/// The QP broke a rule at its WQE ci: error CQE, send queue and QP to error.
+void fail_send(Qp& qp, const GatherFault& fault) noexcept;
+
+/// Completes posted WQEs of a send queue in error as flushed, as far as the CQ has room.
+void flush_sends(Qp& qp) noexcept;
+
+} // namespace swhca
