@@ -25,6 +25,9 @@ struct DeviceCaps {
     std::uint32_t min_log_wqe_bytes{14}; ///< log_stride_bytes + log_strides at least
     std::uint32_t max_tso_bytes{262144};
     std::uint8_t min_inline_mode{0}; ///< 0 none, 1 L2
+    bool striding{true};             ///< striding RQs
+    bool cqe_compression{true};
+    bool enhanced_mpw{true};
 };
 
 /// Lkey to region; index and 8-bit variant as in the PRM, so that a stale key misses.
@@ -39,25 +42,35 @@ class MrTable {
     }
 
   private:
-    std::vector<Mr> slots_{2};
+    static std::vector<Mr> reserved_slots();
+    std::vector<Mr> slots_ = reserved_slots();
     std::vector<std::uint32_t> free_{};
 };
 
 struct Device;
 
+/// A protection domain: the number that WQEs' memory regions are checked against.
+struct Pd {
+    Pdn pdn{};
+    std::uint32_t handle{};
+    std::uint32_t users{}; ///< memory regions, WQs and QPs in it; dealloc answers EBUSY while not 0
+};
+
 /// Everything one open() of /dev/infiniband/uverbsN made; goes with the last close of it.
 struct Context {
     Device* device{};
-    int fd{-1};    ///< descriptor the program uses (a memfd that backs the UAR pages)
-    bool opened{}; ///< GET_CONTEXT done
-    int async_program_fd{-1}, async_engine_fd{-1};
-    std::byte* uar{}; ///< the model's own mapping of the UAR pages
+    int fd{-1};               ///< descriptor the program uses (a memfd that backs the UAR pages)
+    bool opened{};            ///< GET_CONTEXT done
+    int async_program_fd{-1}; ///< our own copy of the program's end, to take unread events back
+    int async_engine_fd{-1};
+    std::byte* uar{};      ///< the model's own mapping of all UAR windows (hca/uar.hpp)
+    unsigned uar_window{}; ///< the window the program mapped
     std::uint32_t bfregs{};
     std::vector<std::uint32_t> bfreg_users{};
     std::uint32_t next_handle{1};
     template <class T>
     using Table = std::map<std::uint32_t, std::unique_ptr<T>>;
-    Table<Pdn> pds{};
+    Table<Pd> pds{};
     Table<Mr> mrs{};
     Table<CompChannel> channels{};
     Table<Cq> cqs{};
@@ -71,10 +84,12 @@ struct Device {
     std::string name{}; ///< `mlx5_0`
     unsigned index{};   ///< N of uverbsN
     std::uint64_t node_guid{};
+    Engine* engine{}; ///< the one of the HCA
     DeviceCaps caps{};
     Port port{};
     MrTable mrs{};
     std::vector<std::unique_ptr<Context>> contexts{};
+    std::uint32_t qps{}, cqs{}, wqs{}, rqts{}, pds{}, mr_count{}; ///< objects alive, against the caps
     std::uint32_t next_qpn{0x40}, next_cqn{0x400}, next_wqn{0x10}, next_pdn{1}, next_rqt{1};
     std::uint64_t next_flow_order{};
 };

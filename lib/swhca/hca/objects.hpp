@@ -79,6 +79,14 @@ struct Cq {
 /// State of a WQ or of a QP; the values are each object's own in the ABI, translated in abi/.
 enum class QueueState : std::uint8_t { reset, init, rtr, ready, sqd, error };
 
+/// A stretch of program memory that a data segment names. Without initializers: lists of them are made per
+/// packet.
+struct MemoryPart {
+    std::byte* data;
+    std::uint32_t length_bytes;
+    std::uint32_t lkey; ///< number of the Lkey
+};
+
 /// A receive queue: a verbs WQ, or the RQ half of a QP.
 struct Rq {
     Wqn wqn{};
@@ -99,18 +107,18 @@ struct Rq {
     bool vlan_strip{};
     bool scatter_fcs{};
     bool end_padding{};
-    std::uint32_t users{};         ///< indirection tables that hold it
+    std::uint32_t users{}; ///< indirection tables that hold it
     std::uint64_t user_handle{};
-    std::uint32_t async_events{};
-    Port* port{};                  ///< set when the first packet can reach it
-    std::uint32_t async_events{};  ///< [engine] events written to the context's async channel
-    std::uint16_t pi{};            ///< [engine] last doorbell record seen
-    std::uint16_t ci{};            ///< [engine] WQEs consumed
-    std::uint32_t next_stride{};   ///< [engine] first free stride of WQE ci
-    std::byte* strides{};          ///< [engine] striding: where WQE ci's strides lie; null: not looked up yet
-    Lkey strides_lkey{};           ///< [engine] the key `strides` was found by
-    std::uint32_t seen_batch{};    ///< [engine] batch in which the doorbell record was read last
-    std::uint64_t out_of_buffer{}; ///< [engine] frames dropped for want of a WQE
+    Port* port{};                 ///< set when the first packet can reach it
+    std::uint32_t async_events{}; ///< [engine] events written to the context's async channel
+    std::uint16_t pi{};           ///< [engine] last doorbell record seen
+    std::uint16_t ci{};           ///< [engine] WQEs consumed
+    std::uint32_t next_stride{};  ///< [engine] first free stride of WQE ci
+    std::byte* strides{};         ///< [engine] striding: where WQE ci's strides lie; null: not looked up yet
+    Lkey strides_lkey{};          ///< [engine] the key `strides` was found by
+    std::vector<MemoryPart> parts{}; ///< [engine] striding, several data segments: where WQE ci's parts lie
+    std::uint32_t seen_batch{};      ///< [engine] batch in which the doorbell record was read last
+    std::uint64_t out_of_buffer{};   ///< [engine] frames dropped for want of a WQE
 };
 
 /// Receive indirection table (ethdev: RETA).
@@ -161,12 +169,14 @@ struct Qp {
     Rqt* rqt{};               ///< RSS QP
     RssHash rss{};            ///< RSS QP
     std::uint32_t qkey{};
-    std::uint32_t flows{}; ///< flow rules that end here
+    std::uint32_t flows{};        ///< flow rules that end here
     std::uint32_t async_events{}; ///< [engine] events written to the context's async channel
     bool sq_signal_all{};
-    std::uint32_t bfreg{}; ///< number of the UAR register in the context
-    Cq* recv_cq{};         ///< CQ named for receives, if any
-    std::uint64_t async_events{};
+    std::uint32_t bfreg_number{}; ///< of the UAR register in the context
+    Cq* recv_cq{};                ///< CQ named for receives, if any
+    std::uint8_t port_number{};   ///< attributes as given to modify, for query
+    std::uint16_t pkey_index{};
+    std::uint32_t sq_psn{};
     std::uint32_t max_send_wr{}, max_recv_wr{}, max_send_sge{}, max_recv_sge{}, max_inline_bytes{};
 };
 
