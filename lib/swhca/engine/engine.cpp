@@ -90,6 +90,17 @@ void Engine::resume() noexcept {
     if (pauses_wanted_.fetch_sub(1) == 1) pauses_wanted_.notify_all();
 }
 
+Engine::Quiesced::Quiesced(Engine& engine) noexcept
+    : engine_{engine} {
+    engine_.control_.lock();
+    engine_.pause();
+}
+
+Engine::Quiesced::~Quiesced() {
+    engine_.resume();
+    engine_.control_.unlock();
+}
+
 /// On the engine's thread: waits until nobody wants a pause. Leaves unparked, or for good.
 void Engine::park() noexcept {
     for (;;) {

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: BSD-3-Clause
+/// What the user asks for: ports and engine options, from the command line or the environment.
+///
+/// One port is a text `NAME,key=value,...`; `\,` is a comma inside a value. Keys named here belong to the
+/// port; all others go to its wire, which refuses those it does not know.
+#pragma once
+
+#include "base/result.hpp"
+#include "swhca/engine/engine.hpp"
+#include "swhca/hca/device.hpp"
+#include "swhca/wire/wire.hpp"
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace swhca {
+
+/// One device with its one port.
+struct PortConfig {
+    PortOptions options{};             ///< name, wire and the wire's own keys
+    std::array<std::uint8_t, 6> mac{}; ///< all zero: chosen by position (default_mac)
+    std::string netdev{};              ///< companion interface, empty if none
+    std::uint32_t max_frame_bytes{65535};
+    bool pause{};
+    DeviceCaps caps{};
+};
+
+struct Config {
+    std::vector<PortConfig> ports{};
+    EngineOptions engine{};
+    std::string report_path{}; ///< JSON report at exit, empty for none
+    bool list_on_pci{};        ///< show the devices in listings of the PCI bus also
+};
+
+/// Names of the environment variables by which `swhca run` speaks to the preloaded object.
+namespace environment {
+inline constexpr const char* ports = "SWHCA_PORTS";   ///< one port per line
+inline constexpr const char* engine = "SWHCA_ENGINE"; ///< cpu=N,idle,manual
+inline constexpr const char* report = "SWHCA_REPORT"; ///< file name
+inline constexpr const char* pci = "SWHCA_PCI";       ///< 1: list the devices on the PCI bus
+} // namespace environment
+
+/// Parses one port. The error names the key and lists the known ones.
+stride::Result<PortConfig> parse_port(std::string_view text);
+
+/// Parses engine options: `cpu=N`, `idle`, `manual`, comma-separated; empty is the default.
+stride::Result<EngineOptions> parse_engine(std::string_view text);
+
+/// Two ports joined back to back: what a program gets if nobody says anything.
+std::vector<PortConfig> default_ports();
+
+/// Checks what no single port can show: names used twice, MACs used twice; gives MACs to ports without.
+stride::Status complete(Config& config);
+
+/// Reads the environment. `get` is getenv.
+stride::Result<Config> config_from_environment(const char* (*get)(const char* name));
+
+/// `name (what it takes)` lines of all keys of a port itself, for help and errors.
+std::string port_keys_help();
+
+/// Locally administered address of the `index`-th port.
+std::array<std::uint8_t, 6> default_mac(unsigned index) noexcept;
+
+} // namespace swhca

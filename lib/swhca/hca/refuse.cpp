@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "swhca/hca/refuse.hpp"
+
+#include <cstdarg>
+#include <cstdio>
+
+namespace swhca {
+
+int refuse(Rule rule, int code, const char* reason, ...) noexcept {
+    char text[256];
+    va_list args;
+    va_start(args, reason);
+    std::vsnprintf(text, sizeof text, reason, args);
+    va_end(args);
+    broken(rule, "%s", text);
+    return code;
+}
+
+} // namespace swhca

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: BSD-3-Clause
+/// The program's memory, looked at before it is touched: what silicon pins, the model checks.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace swhca {
+
+/// Every page of [address, address + length_bytes) is mapped readable, and writable if asked.
+bool is_mapped(std::uint64_t address, std::uint64_t length_bytes, bool writable);
+
+/// Copies to the program's memory. 0, or EFAULT if it is not there.
+int copy_to_user(std::uint64_t address, const void* from, std::size_t length_bytes) noexcept;
+
+} // namespace swhca
