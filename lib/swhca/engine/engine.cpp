@@ -14,6 +14,7 @@ namespace {
 constexpr unsigned pass_budget = 64;
 constexpr unsigned quiet_passes_before_sleep = 2000;
 constexpr std::chrono::microseconds idle_sleep{50};
+constexpr unsigned stop_wish = 1U << 30; ///< added to pauses_wanted_; no number of pauses reaches it
 
 void relax() noexcept { __builtin_ia32_pause(); }
 
@@ -44,10 +45,12 @@ void Engine::stop() {
     const std::lock_guard lock{control_};
     if (!thread_.joinable()) return;
     stop_wanted_ = true;
-    pauses_wanted_.fetch_add(1); // a parked engine wakes up when the number changes
+    // A parked engine wakes up when the number is another than the one it fell asleep with, which it would not
+    // be after a resume() and a pause() in between.
+    pauses_wanted_.fetch_add(stop_wish);
     pauses_wanted_.notify_all();
     thread_.join();
-    pauses_wanted_.fetch_sub(1);
+    pauses_wanted_.fetch_sub(stop_wish);
 }
 
 void Engine::forget_thread() noexcept {
