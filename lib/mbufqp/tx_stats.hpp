@@ -14,7 +14,8 @@ namespace stride::mbufqp {
     X(too_long, "longer than the port takes")                                                                \
     X(no_key, "memory cannot be registered")                                                                 \
     X(offload, "asks for an offload that the queue does not have")                                           \
-    X(no_address, "encapsulation has no destination for it")
+    X(no_address, "encapsulation has no destination for it")                                                 \
+    X(not_forwarding, "the port drops all that is sent")
 
 enum class TxRefusal : std::uint8_t {
 #define STRIDE_TX_REFUSAL_ENUM(name, text) name,

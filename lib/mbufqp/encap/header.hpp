@@ -3,6 +3,7 @@
 #pragma once
 
 #include "mbufqp/tx_flags.hpp"
+#include "mbufqp/tx_stats.hpp"
 #include "mlx5/wqe.hpp"
 
 #include <cstddef>
@@ -17,11 +18,16 @@ struct HeaderRequest {
     bool tag{};                       ///< insert a VLAN tag of `tci`
     std::uint16_t tci{};
     const void* context{}; ///< TxQueueConfig::encap_context
+    std::byte* address{};  ///< room for Encap::address_ds DS, for header() to fill
 };
 
 struct InlineHeader {
-    std::uint32_t inlined_bytes{}; ///< written
-    std::uint32_t taken_bytes{};   ///< of the frame, that they stand for; the payload starts there
+    std::uint32_t inlined_bytes{};       ///< written
+    std::uint32_t taken_bytes{};         ///< of the frame, that they stand for; the payload starts there
+    TxRefusal refusal{TxRefusal::count}; ///< not `count`: why the frame can't go
+
+    static constexpr InlineHeader refused(TxRefusal reason) noexcept { return {0, 0, reason}; }
+    bool ok() const noexcept { return refusal == TxRefusal::count; }
 };
 
 /// Room an encap takes in a WQE, for those parts of a queue that are not built per encap.

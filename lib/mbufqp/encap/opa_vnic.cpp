@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "mbufqp/encap/opa_vnic.hpp"
+
+#include "base/format.hpp"
+
+#include <algorithm>
+#include <cerrno>
+
+namespace stride::mbufqp {
+namespace {
+
+constexpr std::uint32_t max_lid = 0xffffff;
+constexpr std::uint8_t max_sc = 31;
+
+/// Shifts of the routing controls in OpaVnicConfig::rc (OPA_VNIC_ENCAP_RC_*).
+enum RcShift : unsigned {
+    other = 0,
+    ipv4 = 4,
+    ipv4_udp = 8,
+    ipv4_tcp = 12,
+    ipv6 = 16,
+    ipv6_tcp = 20,
+    ipv6_udp = 24
+};
+
+std::uint64_t mac_number(const std::byte* mac) noexcept {
+    return std::uint64_t{load_at<be16>(mac).host()} << 32 | load_at<be32>(mac + 2).host();
+}
+std::uint64_t mac_number(const Mac& mac) noexcept {
+    return mac_number(reinterpret_cast<const std::byte*>(mac.data()));
+}
+
+std::uint8_t largest_sc(const OpaVnicConfig& config) noexcept {
+    return std::max({*std::max_element(config.pcp_to_sc_uc.begin(), config.pcp_to_sc_uc.end()),
+                     *std::max_element(config.pcp_to_sc_mc.begin(), config.pcp_to_sc_mc.end()),
+                     config.non_vlan_sc_uc, config.non_vlan_sc_mc});
+}
+
+} // namespace
+
+Status OpaVnicPort::check(const OpaVnicConfig& config) {
+    if (config.vesw_id == 0) return Error{EINVAL, "OPA VNIC: virtual Ethernet switch id 0"};
+    const std::uint32_t largest_lid =
+        std::max({config.encap_slid, config.u_mcast_dlid,
+                  *std::max_element(config.u_ucast_dlid.begin(), config.u_ucast_dlid.end())});
+    if (largest_lid > max_lid)
+        return Error{EINVAL,
+                     strprintf("OPA VNIC %u: LID 0x%x has more than 24 bits", config.vesw_id, largest_lid)};
+    if (largest_sc(config) > max_sc)
+        return Error{EINVAL, strprintf("OPA VNIC %u: SC %u, takes 0 to %u", config.vesw_id,
+                                       largest_sc(config), max_sc)};
+    if (config.eth_mtu < smallest_frame_bytes || config.eth_mtu > max_mtu_bytes)
+        return Error{EINVAL, strprintf("OPA VNIC %u: MTU %u, takes %u to %u", config.vesw_id, config.eth_mtu,
+                                       smallest_frame_bytes, max_mtu_bytes)};
+    return {};
+}
+
+OpaVnicPort::OpaVnicPort(const OpaVnicConfig& config)
+    : config_{config}
+    , macs_{config.mac_entries} {
+    std::array<std::uint8_t, OpaVnicConfig::default_ports> used{};
+    std::size_t count = 0;
+    for (std::uint8_t port = 0; port < OpaVnicConfig::default_ports; ++port)
+        if ((config.def_port_mask >> port & 1) != 0) used[count++] = port;
+    for (std::size_t flow = 0; flow < flows; ++flow)
+        default_port_[flow] = count == 0 ? no_port : used[flow % count];
+}
+
+Status OpaVnicPort::add_mac(const Mac& mac, std::uint32_t dlid) {
+    const std::uint64_t number = mac_number(mac);
+    if (number == 0 || dlid == 0 || dlid > max_lid)
+        return Error{EINVAL, strprintf("OPA VNIC %u: MAC table entry %012llx to LID 0x%x", config_.vesw_id,
+                                       static_cast<unsigned long long>(number), dlid)};
+    if (!macs_.insert({number}, {dlid}))
+        return Error{ENOSPC, strprintf("OPA VNIC %u: MAC table is full (%u entries)", config_.vesw_id,
+                                       macs_.capacity())};
+    return {};
+}
+
+bool OpaVnicPort::remove_mac(const Mac& mac) { return macs_.erase({mac_number(mac)}); }
+
+std::uint32_t OpaVnicPort::dlid(const std::byte* mac, std::uint8_t entropy) const noexcept {
+    SharedTable<1, 1>::Value entry;
+    if (macs_.size() != 0 && macs_.find({mac_number(mac)}, entry))
+        return static_cast<std::uint32_t>(entry[0]);
+    if (is_group(mac)) return config_.u_mcast_dlid;
+    if (is_locally_administered(mac))
+        return std::to_integer<std::uint32_t>(mac[5]) << 16 | std::to_integer<std::uint32_t>(mac[4]) << 8 |
+               std::to_integer<std::uint32_t>(mac[3]);
+    const std::uint8_t port = default_port_[((entropy & 0xf) + (entropy >> 4)) % flows];
+    return port == no_port ? 0 : config_.u_ucast_dlid[port];
+}
+
+std::uint8_t OpaVnicPort::routing_control(const FrameFields& fields) const noexcept {
+    unsigned shift = other;
+    const bool tcp = fields.ip_protocol == ip_protocol::tcp;
+    const bool udp = fields.ip_protocol == ip_protocol::udp;
+    if (fields.ether_type == ether_type::ipv4) shift = tcp ? ipv4_tcp : udp ? ipv4_udp : ipv4;
+    if (fields.ether_type == ether_type::ipv6) shift = tcp ? ipv6_tcp : udp ? ipv6_udp : ipv6;
+    return static_cast<std::uint8_t>(config_.rc >> shift & 7);
+}
+
+Decapsulated OpaVnicPort::receive(const ReceiveRequest& request) const noexcept {
+    constexpr std::uint32_t around = OpaHeader::bytes + OpaVnic::icrc_tail_bytes;
+    if (request.bytes < around || request.bytes % 8 != 0) return Decapsulated::dropped(RxDrop::rx_logic);
+    const OpaHeader::Fields header = OpaHeader::read(request.data);
+    const bool ethernet = header.head && header.l2 == 2 && header.l4 == OpaHeader::l4_ethernet;
+    if (!ethernet || header.quad_words * 8 != request.bytes) return Decapsulated::dropped(RxDrop::rx_logic);
+    if (header.l4_header != config_.vesw_id) return Decapsulated::dropped(RxDrop::rx_bad_veswid);
+    if (!forwarding()) return Decapsulated::dropped(RxDrop::rx_drop_state);
+    const std::uint32_t pad = std::to_integer<std::uint32_t>(request.data[request.bytes - 1]) & 0x3f;
+    if (pad > 7 || around + pad > request.bytes) return Decapsulated::dropped(RxDrop::rx_logic);
+    const std::uint32_t frame_bytes = request.bytes - around - pad;
+    if (frame_bytes > max_frame_bytes()) return Decapsulated::dropped(RxDrop::rx_oversize);
+    if (frame_bytes < smallest_frame_bytes) return Decapsulated::dropped(RxDrop::rx_runt);
+    return {OpaHeader::bytes, frame_bytes, RxDrop::none};
+}
+
+Status OpaVnicDemux::add(OpaVnicPort& port) {
+    std::atomic<OpaVnicPort*>* free = nullptr;
+    for (auto& slot : ports_) {
+        const OpaVnicPort* used = slot.load(std::memory_order_relaxed);
+        if (used == nullptr) {
+            if (free == nullptr) free = &slot;
+        } else if (used->config().vesw_id == port.config().vesw_id) {
+            return Error{EEXIST, strprintf("OPA VNIC: switch %u has a port already", port.config().vesw_id)};
+        }
+    }
+    if (free == nullptr)
+        return Error{ENOSPC, strprintf("OPA VNIC: %zu ports are all there can be", max_ports)};
+    free->store(&port, std::memory_order_release);
+    return {};
+}
+
+void OpaVnicDemux::remove(const OpaVnicPort& port) noexcept {
+    for (auto& slot : ports_)
+        if (slot.load(std::memory_order_relaxed) == &port) slot.store(nullptr, std::memory_order_release);
+}
+
+OpaVnicPort* OpaVnicDemux::first() const noexcept {
+    for (const auto& slot : ports_)
+        if (OpaVnicPort* port = slot.load(std::memory_order_acquire)) return port;
+    return nullptr;
+}
+
+OpaVnicDemux::Target OpaVnicDemux::receive(const ReceiveRequest& request) const noexcept {
+    if (request.bytes < OpaHeader::bytes) return {first(), Decapsulated::dropped(RxDrop::rx_logic)};
+    const std::uint16_t wanted = OpaHeader::read(request.data).l4_header;
+    for (const auto& slot : ports_) {
+        OpaVnicPort* port = slot.load(std::memory_order_acquire);
+        if (port != nullptr && port->config().vesw_id == wanted) return {port, port->receive(request)};
+    }
+    OpaVnicPort* counted_on = first();
+    if (counted_on == nullptr) return {nullptr, Decapsulated::dropped(RxDrop::rx_bad_veswid)};
+    return {counted_on, counted_on->receive(request)};
+}
+
+} // namespace stride::mbufqp
