@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 namespace stride::pmd {
 
@@ -17,6 +18,9 @@ using QueueStats = eth_queue_stats;
 #else
 using QueueStats = rte_eth_stats;
 #endif
+
+/// What the rx_queue_count op returns: unsigned at first, a signed int later.
+using QueueCount = std::invoke_result_t<eth_rx_queue_count_t, void*>;
 
 /// Totals into `stats`; per-queue counters into `queues`, which may be nullptr.
 int stats_get(rte_eth_dev* dev, rte_eth_stats* stats, QueueStats* queues) noexcept;

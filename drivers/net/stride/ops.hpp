@@ -31,7 +31,7 @@ int rx_queue_setup(rte_eth_dev* dev, std::uint16_t queue, std::uint16_t descript
                    const rte_eth_rxconf* conf, rte_mempool* pool) noexcept;
 void rx_queue_release(rte_eth_dev* dev, std::uint16_t queue) noexcept;
 void rxq_info_get(rte_eth_dev* dev, std::uint16_t queue, rte_eth_rxq_info* info) noexcept;
-std::uint32_t rx_queue_count(void* queue) noexcept;
+QueueCount rx_queue_count(void* queue) noexcept;
 int rx_descriptor_status(void* queue, std::uint16_t offset) noexcept;
 std::uint16_t rx_burst_of_each(void* queue, rte_mbuf** packets, std::uint16_t count) noexcept;
 /// Creates, fills and readies the queue; on failure nothing of it is left.

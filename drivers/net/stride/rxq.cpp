@@ -218,8 +218,8 @@ void rxq_info_get(rte_eth_dev* dev, std::uint16_t queue, rte_eth_rxq_info* info)
     info->nb_desc = slot.running ? slot.running->queue->descriptors() : slot.descriptors;
 }
 
-std::uint32_t rx_queue_count(void* queue) noexcept {
-    return static_cast<const mprq::RxQueue*>(queue)->ready_packets();
+QueueCount rx_queue_count(void* queue) noexcept {
+    return static_cast<QueueCount>(static_cast<const mprq::RxQueue*>(queue)->ready_packets());
 }
 
 int rx_descriptor_status(void* queue, std::uint16_t offset) noexcept {
