@@ -166,8 +166,8 @@ std::vector<rte_mbuf*> EthdevTest::receive(std::uint16_t port, std::size_t count
     return got;
 }
 
-void EthdevTest::expect_traffic(std::uint64_t first, std::uint32_t count, std::uint32_t bytes) {
-    constexpr std::uint32_t at_once = 64;
+void EthdevTest::expect_traffic(std::uint64_t first, std::uint32_t count, std::uint32_t bytes,
+                                std::uint32_t at_once) {
     for (std::uint32_t done = 0; done < count; done += at_once) {
         const std::uint32_t now = std::min(at_once, count - done);
         std::vector<rte_mbuf*> frames;

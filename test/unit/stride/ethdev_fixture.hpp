@@ -53,8 +53,10 @@ class EthdevTest : public testing::Test {
     void send(std::uint16_t port, std::vector<rte_mbuf*> frames);
     /// Receives until `count` frames came or none did for a while.
     static std::vector<rte_mbuf*> receive(std::uint16_t port, std::size_t count, std::uint16_t queue = 0);
-    /// Sends numbered broadcasts from b to a and checks that each comes unharmed and in order.
-    void expect_traffic(std::uint64_t first, std::uint32_t count, std::uint32_t bytes = 200);
+    /// Sends numbered broadcasts from b to a, `at_once` in a row, and checks that each comes unharmed and in
+    /// order.
+    void expect_traffic(std::uint64_t first, std::uint32_t count, std::uint32_t bytes = 200,
+                        std::uint32_t at_once = 64);
     static bool is_intact(const rte_mbuf* mbuf, const FrameSpec& spec);
     /// mbufs of the pool that are somewhere else, once the driver had time to bring back what was sent.
     unsigned in_use() const { return rte_mempool_in_use_count(pool_); }
