@@ -27,6 +27,7 @@ bool refill_reserve(RxQueueState& queue) noexcept {
 }
 
 bool find_replacement(RxQueueState& queue, mlx5::StrideRange range) noexcept {
+    // As late as this, so that the buffer finished last may be home: it is the one in the caches.
     RxHot& hot = queue.hot;
     if (hot.replacement != nullptr || queue.always_copy) return false;
     hot.replacement = queue.striding.pool->take();
@@ -99,7 +100,6 @@ void enter_wqe(RxQueueState& queue) noexcept {
     hot.used_end = hot.strides - RTE_PKTMBUF_HEADROOM;
     hot.consumed = 0;
     hot.attached = 0;
-    if (hot.replacement == nullptr && !queue.always_copy) hot.replacement = ring.pool->take();
 }
 
 /// The buffer to post in place of the current one: itself, if no packet holds it, else the replacement.

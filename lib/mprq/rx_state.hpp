@@ -122,7 +122,7 @@ inline bool may_attach(const RxHot& hot, mlx5::StrideRange range) noexcept {
     return hot.replacement != nullptr &&
            hot.strides + hot.map.data_offset(range.first) - hot.used_end >= hot.headroom_bytes;
 }
-/// After may_attach said no: tries once more to get a spare buffer, then asks again.
+/// After may_attach said no: gets a spare buffer if there is none in hand, and asks again.
 [[gnu::noinline]] bool find_replacement(RxQueueState& queue, mlx5::StrideRange range) noexcept;
 
 /// What became of a packet.
