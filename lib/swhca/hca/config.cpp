@@ -137,6 +137,31 @@ Result<bool> set_port_key(PortConfig& port, const std::string& key, const std::s
     return true;
 }
 
+struct PlainKey {
+    const char* name;
+    const char* takes;
+};
+
+constexpr PlainKey plain_keys[] = {
+    {"wire", "what the port is plugged into: pair, pcap, gen"},
+    {"mac", "xx:xx:xx:xx:xx:xx, unicast; default 02:53:57:00:00:NN"},
+    {"netdev", "a network interface shown as belonging to the device"},
+    {"max_frame", "64 to 65535 bytes"},
+    {"pause", "on: frames wait for a receive WQE; off: they are dropped"},
+    {"min_inline", "none or l2: what the device demands inline when sending"},
+};
+
+/// Calls `visit(name, takes)` for each key of a port itself.
+template <class Visit>
+void each_key(Visit visit) {
+    for (const PlainKey& key : plain_keys)
+        visit(key.name, key.takes);
+    for (const NumberKey& key : number_keys)
+        visit(key.name, key.takes);
+    for (const SwitchKey& key : switch_keys)
+        visit(key.name, "on or off");
+}
+
 bool name_is_fit(const std::string& name) {
     const auto fit = [](char c) {
         return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
@@ -165,12 +190,15 @@ std::array<std::uint8_t, 6> default_mac(unsigned index) noexcept {
 }
 
 std::string port_keys_help() {
-    std::string text = "wire (pair, pcap, ...), mac (xx:xx:xx:xx:xx:xx), netdev (companion interface), "
-                       "max_frame (bytes), pause (on, off), min_inline (none, l2)";
-    for (const NumberKey& key : number_keys)
-        text += strprintf(", %s (%s)", key.name, key.takes);
-    for (const SwitchKey& key : switch_keys)
-        text += strprintf(", %s (on, off)", key.name);
+    std::string text;
+    each_key([&](const char* name, const char* takes) { text += strprintf("  %-16s%s\n", name, takes); });
+    return text;
+}
+
+std::string port_key_names() {
+    std::string text;
+    each_key(
+        [&](const char* name, const char*) { text += strprintf("%s%s", text.empty() ? "" : ", ", name); });
     return text;
 }
 

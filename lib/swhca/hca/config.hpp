@@ -58,8 +58,10 @@ stride::Status complete(Config& config);
 /// Reads the environment. `get` is getenv.
 stride::Result<Config> config_from_environment(const char* (*get)(const char* name));
 
-/// `name (what it takes)` lines of all keys of a port itself, for help and errors.
+/// A line `  name   what it takes` for each key of a port itself.
 std::string port_keys_help();
+/// The names of these keys, commas between.
+std::string port_key_names();
 
 /// Locally administered address of the `index`-th port.
 std::array<std::uint8_t, 6> default_mac(unsigned index) noexcept;
