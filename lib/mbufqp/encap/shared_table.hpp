@@ -81,10 +81,13 @@ class SharedTable {
         std::uint32_t i = 0;
         while (i < cache_window && (state_of(home + i) & occupied) != 0)
             ++i;
-        if (i < cache_window)
+        if (i < cache_window) {
             place(home, i, key, value);
-        else
-            write(slots_[(home + victim_++ % cache_window) & mask_], key, value);
+            return;
+        }
+        const std::uint32_t displacement = victim_++ % cache_window;
+        write(slots_[(home + displacement) & mask_], key, value);
+        probe_as_far_as(displacement);
     }
 
     /// False: was not there.
@@ -171,9 +174,12 @@ class SharedTable {
     }
     void place(std::uint32_t home, std::uint32_t displacement, const Key& key, const Value& value) noexcept {
         write(slots_[(home + displacement) & mask_], key, value);
+        probe_as_far_as(displacement);
+        size_.store(size() + 1, std::memory_order_relaxed);
+    }
+    void probe_as_far_as(std::uint32_t displacement) noexcept {
         if (displacement >= probes_.load(std::memory_order_relaxed))
             probes_.store(displacement + 1, std::memory_order_release);
-        size_.store(size() + 1, std::memory_order_relaxed);
     }
     static void write(Slot& slot, const Key& key, const Value& value) noexcept {
         const std::uint64_t before = slot.state.load(std::memory_order_relaxed);
