@@ -60,7 +60,8 @@ std::optional<std::string> check(const RunOptions& options) {
     for (const swhca::PortConfig& port : config.ports) {
         const auto wire = swhca::make_wire(port.options);
         if (wire.ok()) continue;
-        const bool about_keys = wire.error().code == EINVAL;
+        // The wire has named its own keys.
+        const bool about_keys = wire.error().what.find("no such option") != std::string::npos;
         return wire.error().what + (about_keys ? "; every port has " + swhca::port_key_names() : "");
     }
     return std::nullopt;
@@ -165,8 +166,15 @@ int main(int argc, char** argv) {
         "--pci", options.pci,
         "Show the devices in listings of the PCI bus as well, for drivers that start there (net/mlx5)");
     run_command->footer(
-        "Then -- and the command with its arguments.\nExit codes: the command's; 2: these arguments "
-        "are wrong; 126, 127: the command cannot be run, is not found.");
+        "Wires and their keys (`\\,` is a comma in a value):\n"
+        "  pair  peer=NAME: the port at the other end; default: the next port with wire=pair\n"
+        "  pcap  in=FILE, out=FILE, loop=N (0: for ever), rate=PPS\n"
+        "  gen   generates traffic and checks what comes back\n"
+        "Keys of every port:\n" +
+        swhca::port_keys_help() +
+        "Then -- and the command with its arguments.\n"
+        "Exit codes: the command's; 2: these arguments are wrong; 126, 127: the command cannot be "
+        "run, is not found.");
     try {
         app.parse(argc, argv);
     } catch (const CLI::CallForHelp& help) {
