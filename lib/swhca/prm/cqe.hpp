@@ -47,8 +47,8 @@ struct Cqe {
     using rx_hash_l4_source = Field<0x10, 29, 28>;
     using rx_hash_ip_destination = Field<0x10, 27, 26>; ///< 0 none, 1 IPv4, 2 IPv6
     using rx_hash_ip_source = Field<0x10, 25, 24>;
-    using path_bits = Field<0x10, 7, 0>;  ///< UD: ml_path
-    using checksum = Field<0x14, 31, 16>; ///< one's complement sum of the packet from the L3 header on
+    using path_bits = Field<0x10, 23, 16>; ///< UD: ml_path
+    using checksum = Field<0x14, 31, 16>;  ///< one's complement sum of the packet from the L3 header on
     using source_lid = Field<0x14, 15, 0>;
     using service_level = Field<0x18, 27, 24>; ///< UD: SL, priority
     using grh = Field<0x18, 29, 28>;
