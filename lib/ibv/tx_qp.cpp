@@ -11,16 +11,24 @@ namespace stride::ibv {
 
 Result<TxQp> TxQp::create(std::shared_ptr<Device> device, const Cq& cq, const TxQpConfig& config) {
     const std::string what =
-        strprintf("%s: create send QP (wqebbs %u)", device->name().c_str(), config.wqebbs);
+        strprintf("%s: create send QP (wqebbs %u, source QPN 0x%x)", device->name().c_str(), config.wqebbs,
+                  config.source_qpn.value_or(Qpn{}).value);
     ibv_qp_init_attr_ex attr{};
     attr.qp_type = IBV_QPT_RAW_PACKET;
     attr.comp_mask = IBV_QP_INIT_ATTR_PD;
     attr.pd = device->pd();
     attr.send_cq = cq.get();
     attr.recv_cq = cq.get();
-    // One data segment and no inline data: libmlx5 then takes a WR for one WQEBB.
+    // One data segment and no inline data: libmlx5 then takes a WR for one WQEBB, for two with an address.
     attr.cap.max_send_wr = RingSize::at_least(std::max(config.wqebbs, 64U)).entries();
     attr.cap.max_send_sge = 1;
+    if (config.source_qpn) {
+        attr.qp_type = IBV_QPT_UD;
+        attr.comp_mask |= IBV_QP_INIT_ATTR_CREATE_FLAGS;
+        attr.create_flags = IBV_QP_CREATE_SOURCE_QPN;
+        attr.source_qpn = config.source_qpn->value;
+        attr.cap.max_send_wr /= 2;
+    }
     if (config.max_tso_header_bytes != 0) {
         attr.comp_mask |= IBV_QP_INIT_ATTR_MAX_TSO_HEADER;
         attr.max_tso_header = static_cast<std::uint16_t>(config.max_tso_header_bytes);
@@ -40,14 +48,14 @@ Result<TxQp> TxQp::create(std::shared_ptr<Device> device, const Cq& cq, const Tx
                             .doorbell = static_cast<std::byte*>(dv.bf.reg),
                             .bf_bytes = dv.bf.size,
                             .qpn = Qpn{qp->qp_num}};
-    return TxQp{std::move(qp), ring, cq.ring().dbrec};
+    return TxQp{std::move(qp), ring, cq.ring().dbrec, config.source_qpn.has_value()};
 }
 
 Status TxQp::modify(ibv_qp_state next, const char* name) {
     ibv_qp_attr attr{};
     attr.qp_state = next;
     attr.port_num = qp_.get_deleter().device->port();
-    const int mask = next == IBV_QPS_INIT ? IBV_QP_STATE | IBV_QP_PORT : IBV_QP_STATE;
+    const int mask = next == IBV_QPS_INIT && !underlay_ ? IBV_QP_STATE | IBV_QP_PORT : IBV_QP_STATE;
     // On the way to RESET libmlx5 cleans the CQ from its own consumer index, which nobody moves here, and
     // publishes that one.
     const be32 cq_ci = peek_from_device(cq_dbrec_);

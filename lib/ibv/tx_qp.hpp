@@ -1,17 +1,22 @@
 // SPDX-License-Identifier: BSD-3-Clause
-/// Send queue of a RAW_PACKET QP (Ethernet).
+/// A send queue: that of a RAW_PACKET QP, or of a SOURCE_QPN QP, which sends datagrams under the QPN of a UD
+/// QP (ud_qp.hpp). Any number of the latter may share one QPN.
 #pragma once
 
+#include "base/ids.hpp"
 #include "ibv/cq.hpp"
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 namespace stride::ibv {
 
 struct TxQpConfig {
     std::uint32_t wqebbs{}; ///< at least so many WQEBBs of 64 bytes; rounded up to a power of two
     std::uint32_t max_tso_header_bytes{}; ///< 0: no TSO
+    /// Given: an underlay QP of this UD QP, which must outlive it. Its WQEs have an address vector.
+    std::optional<Qpn> source_qpn{};
 };
 
 /// Created in RESET; start() takes it to RTS. Not thread-safe.
@@ -32,16 +37,18 @@ class TxQp {
     ibv_qp* get() const noexcept { return qp_.get(); }
 
   private:
-    TxQp(Owned<ibv_qp> qp, mlx5::SqRing ring, be32* cq_dbrec) noexcept
+    TxQp(Owned<ibv_qp> qp, mlx5::SqRing ring, be32* cq_dbrec, bool underlay) noexcept
         : qp_{std::move(qp)}
         , ring_{ring}
-        , cq_dbrec_{cq_dbrec} {}
+        , cq_dbrec_{cq_dbrec}
+        , underlay_{underlay} {}
 
     Status modify(ibv_qp_state next, const char* name);
 
     Owned<ibv_qp> qp_;
     mlx5::SqRing ring_;
     be32* cq_dbrec_;
+    bool underlay_; ///< libmlx5 changes nothing but the state
 };
 
 } // namespace stride::ibv
