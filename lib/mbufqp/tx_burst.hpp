@@ -65,6 +65,7 @@ class Burst {
     static constexpr bool sessions = features.has(TxFeature::multi_packet) && Encap::shares_wqe;
     static constexpr bool inline_frames = features.has(TxFeature::inline_frames);
     static constexpr bool has_header = Encap::has_header(features);
+    static constexpr bool has_trailer = Encap::max_trailer_bytes != 0;
     /// mbuf flags that all packets of a session agree on.
     static constexpr std::uint64_t session_flags =
         (checksum ? RTE_MBUF_F_TX_L4_MASK | RTE_MBUF_F_TX_IP_CKSUM : 0) |
@@ -172,18 +173,24 @@ class Burst {
         const std::uint32_t frame_bytes = multi_segment ? mbuf->pkt_len : mbuf->data_len;
         if (!length_fits(frame_bytes))
             return refuse(frame_bytes < Encap::min_frame_bytes ? TxRefusal::too_short : TxRefusal::too_long);
+        // The address is written where it stays.
+        if (Encap::address_ds != 0 && free_wqebbs() == 0) return false;
         std::array<std::byte, Encap::max_header_bytes> header_bytes;
         InlineHeader header{};
         if constexpr (has_header) header = make_header(mbuf, frame_bytes, header_bytes.data());
+        if (Encap::may_refuse && !header.ok()) [[unlikely]]
+            return refuse(header.refusal);
 
         const std::uint32_t head_ds = 1 + Encap::address_ds + mlx5::eth_segment_ds(header.inlined_bytes);
+        const std::uint32_t tail_ds = trailer_ds(mbuf, frame_bytes);
         const std::uint32_t segments = multi_segment ? mbuf->nb_segs : 1U;
-        const std::uint32_t limit_ds = std::min(head_ds + segments, mlx5::max_wqe_ds);
-        if (mlx5::wqebbs_of_ds(limit_ds) > free_wqebbs()) return false;
+        const std::uint32_t limit_ds = std::min(head_ds + segments, mlx5::max_wqe_ds - tail_ds);
+        if (mlx5::wqebbs_of_ds(limit_ds + tail_ds) > free_wqebbs()) return false;
 
         std::byte* const wqe = wqe_at_pi();
         mlx5::DsCursor cursor{hot_.wqebbs, ring_end(), wqe};
         cursor.advance(1 + Encap::address_ds);
+        if constexpr (Encap::address_ds != 0) write_address_pad(wqe);
         const std::uint8_t cs_flags = checksum ? checksum_flags(mbuf->ol_flags) : std::uint8_t{0};
         mlx5::write_eth_segment(
             cursor.ds(),
@@ -191,19 +198,44 @@ class Burst {
         if constexpr (has_header)
             cursor.copy(mlx5::eth_header_offset, header_bytes.data(), header.inlined_bytes);
         cursor.advance(mlx5::eth_segment_ds(header.inlined_bytes));
-        const std::uint32_t data_ds = write_segments(mbuf, header.taken_bytes, cursor, limit_ds - head_ds);
+        const std::uint32_t data_ds =
+            write_segments(mbuf, frame_bytes, header.taken_bytes, cursor, limit_ds - head_ds);
         if (data_ds == no_segments) return false;
+        if constexpr (has_trailer) write_trailer(bytes_with_tag(mbuf, frame_bytes), cursor);
         bytes_ += frame_bytes;
-        commit(wqe, mlx5::SendOpcode::send, head_ds + data_ds, 1);
+        commit(wqe, mlx5::SendOpcode::send, head_ds + data_ds + tail_ds, 1);
         return true;
+    }
+
+    std::uint32_t bytes_with_tag(const rte_mbuf* mbuf, std::uint32_t frame_bytes) const noexcept {
+        const bool tag = vlan_insert && (mbuf->ol_flags & RTE_MBUF_F_TX_VLAN) != 0;
+        return frame_bytes + (tag ? 4 : 0);
+    }
+    /// DS of what an encap sends behind the frame.
+    std::uint32_t trailer_ds(const rte_mbuf* mbuf, std::uint32_t frame_bytes) const noexcept {
+        if constexpr (!has_trailer) return 0;
+        return mlx5::inline_frame_ds(Encap::trailer_bytes(bytes_with_tag(mbuf, frame_bytes)));
+    }
+    void write_trailer(std::uint32_t frame_bytes, const mlx5::DsCursor& cursor) const noexcept {
+        const std::uint32_t bytes = Encap::trailer_bytes(frame_bytes);
+        std::array<std::byte, Encap::max_trailer_bytes> trailer;
+        Encap::trailer(frame_bytes, trailer.data());
+        mlx5::write_inline_count(cursor.ds(), bytes);
+        cursor.copy(sizeof(mlx5_wqe_inl_data_seg), trailer.data(), bytes);
+    }
+    /// The DS between datagram and Ethernet segment.
+    void write_address_pad(std::byte* wqe) const noexcept {
+        mlx5::DsCursor pad{hot_.wqebbs, ring_end(), wqe};
+        pad.advance(Encap::address_ds);
+        std::memset(pad.ds(), 0, mlx5::ds_bytes);
     }
 
     static constexpr std::uint32_t no_segments = ~0U;
 
     /// Data segments of a packet without its first `skip` bytes, at most `limit`; how many, or no_segments if
     /// the packet is refused (which is counted).
-    std::uint32_t write_segments(const rte_mbuf* mbuf, std::uint32_t skip, mlx5::DsCursor& cursor,
-                                 std::uint32_t limit) noexcept {
+    std::uint32_t write_segments(const rte_mbuf* mbuf, std::uint32_t frame_bytes, std::uint32_t skip,
+                                 mlx5::DsCursor& cursor, std::uint32_t limit) noexcept {
         std::uint32_t count = 0;
         std::uint64_t total = 0;
         for (const rte_mbuf* seg = mbuf; seg != nullptr; seg = multi_segment ? seg->next : nullptr) {
@@ -233,6 +265,11 @@ class Burst {
             refuse(total < Encap::min_frame_bytes ? TxRefusal::too_short : TxRefusal::too_long);
             return no_segments;
         }
+        // What an encap says of the length must be so.
+        if (has_trailer && total != frame_bytes) [[unlikely]] {
+            refuse(total < frame_bytes ? TxRefusal::too_short : TxRefusal::too_long);
+            return no_segments;
+        }
         return count;
     }
 
@@ -243,7 +280,8 @@ class Burst {
                               .min_inline_bytes = hot_.min_inline_bytes,
                               .tag = vlan_insert && (mbuf->ol_flags & RTE_MBUF_F_TX_VLAN) != 0,
                               .tci = mbuf->vlan_tci,
-                              .context = hot_.encap_context};
+                              .context = hot_.encap_context,
+                              .address = wqe_at_pi() + mlx5::ds_bytes};
         const std::uint32_t reads = std::min(frame_bytes, Encap::header_reads_bytes);
         if (multi_segment && mbuf->data_len < reads) [[unlikely]] {
             std::memset(gathered.data(), 0, reads);

@@ -246,7 +246,7 @@ int TxQueue::descriptor_status(std::uint16_t offset) noexcept {
 std::uint16_t TxQueue::prepare(rte_mbuf** mbufs, std::uint16_t count, TxRefusal& reason) noexcept {
     const std::uint64_t refused_flags = RTE_MBUF_F_TX_OFFLOAD_MASK & ~supported_flags(cold_.features);
     const std::uint32_t max_segments = cold_.features.has(TxFeature::multi_segment)
-                                           ? mlx5::max_wqe_ds - cold_.encap.head_ds(cold_.features)
+                                           ? mlx5::max_wqe_ds - cold_.encap.own_ds(cold_.features)
                                            : 1;
     for (std::uint16_t i = 0; i < count; ++i) {
         const rte_mbuf& mbuf = *mbufs[i];

@@ -124,6 +124,8 @@ class TxQueue {
     /// call finds it. Returns packets freed, at most about `free_count` (0: all there are). For
     /// tx_done_cleanup.
     std::uint32_t done_cleanup(std::uint32_t free_count) noexcept;
+    /// Frees what the HCA has completed; asks for nothing.
+    void reclaim_all() noexcept;
     /// Waits until everything posted is completed, at most `polls` looks at the CQ. False if not.
     bool drain(std::uint32_t polls) noexcept;
     /// Frees everything, sent or not, and starts the indices at 0. The QP must be in RESET (nobody reads the
@@ -185,7 +187,6 @@ class TxQueue {
     static Status check(const TxQueueConfig& config);
     Status allocate(const TxQueueConfig& config);
     void set_up(const TxQueueConfig& config) noexcept;
-    void reclaim_all() noexcept;
     void post_nop() noexcept;
     void skip_cqes() noexcept;
     TxStats totals() const noexcept;

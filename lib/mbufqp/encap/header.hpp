@@ -18,7 +18,7 @@ struct HeaderRequest {
     bool tag{};                       ///< insert a VLAN tag of `tci`
     std::uint16_t tci{};
     const void* context{}; ///< TxQueueConfig::encap_context
-    std::byte* address{};  ///< room for Encap::address_ds DS, for header() to fill
+    std::byte* address{};  ///< the datagram segment of the WQE, 48 bytes, if Encap::address_ds
 };
 
 struct InlineHeader {
@@ -35,11 +35,13 @@ struct EncapShape {
     std::uint32_t min_frame_bytes{};
     std::uint32_t address_ds{};
     std::uint32_t max_header_bytes{};
+    std::uint32_t max_trailer_bytes{};
     bool (*has_header)(TxFeatures features) noexcept {};
 
-    /// DS before the data segments, at most.
-    std::uint32_t head_ds(TxFeatures features) const noexcept {
-        return 1 + address_ds + mlx5::eth_segment_ds(has_header(features) ? max_header_bytes : 0);
+    /// DS around the data segments, at most.
+    std::uint32_t own_ds(TxFeatures features) const noexcept {
+        const std::uint32_t tail_ds = max_trailer_bytes == 0 ? 0 : mlx5::inline_frame_ds(max_trailer_bytes);
+        return 1 + address_ds + mlx5::eth_segment_ds(has_header(features) ? max_header_bytes : 0) + tail_ds;
     }
 };
 
@@ -48,6 +50,7 @@ constexpr EncapShape encap_shape() noexcept {
     return {.min_frame_bytes = Encap::min_frame_bytes,
             .address_ds = Encap::address_ds,
             .max_header_bytes = Encap::max_header_bytes,
+            .max_trailer_bytes = Encap::max_trailer_bytes,
             .has_header = &Encap::has_header};
 }
 

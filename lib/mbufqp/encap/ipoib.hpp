@@ -146,6 +146,8 @@ struct Ipoib {
     /// Enough for neighbour discovery up to its link-layer address options.
     static constexpr std::uint32_t header_reads_bytes = 192;
     static constexpr std::uint32_t max_header_bytes = 224;
+    static constexpr std::uint32_t max_trailer_bytes = 0;
+    static constexpr bool may_refuse = true;
     static constexpr bool shares_wqe = false;
 
     static constexpr bool has_header(TxFeatures) noexcept { return true; }
