@@ -45,8 +45,8 @@ void Engine::stop() {
     const std::lock_guard lock{control_};
     if (!thread_.joinable()) return;
     stop_wanted_ = true;
-    // A parked engine wakes up when the number is another than the one it fell asleep with, which it would not
-    // be after a resume() and a pause() in between.
+    // A parked engine wakes up when the number is another than the one it fell asleep with, which it would
+    // not be after a resume() and a pause() in between.
     pauses_wanted_.fetch_add(stop_wish);
     pauses_wanted_.notify_all();
     thread_.join();

@@ -5,6 +5,8 @@
 #include "swhca/engine/parse.hpp"
 
 #include <algorithm>
+#include <array>
+#include <span>
 
 namespace swhca {
 namespace {
@@ -43,6 +45,7 @@ class WqeReader {
     GatherFault read_send() noexcept;
     /// `skip` frames of the WQE left before; takes `budget` more at most; `whole` tells if that was all.
     GatherFault read_enhanced_mpsw(unsigned skip, unsigned budget, bool& whole) noexcept;
+    GatherFault read_tso(unsigned skip, unsigned budget, bool& whole) noexcept;
 
   private:
     GatherFault read_eth_segment() noexcept;
@@ -53,7 +56,10 @@ class WqeReader {
     }
     void add_from_ring(std::uint32_t offset, std::uint32_t bytes) noexcept;
     GatherFault add_data_segment(unsigned& number) noexcept;
+    GatherFault check_length() const noexcept;
     GatherFault end_frame() noexcept;
+    void add_slice(std::span<const Segment> payload, std::uint64_t offset, std::uint64_t bytes) noexcept;
+    GatherFault end_tso_frame(const TsoSegment& segment) noexcept;
 
     const Qp& qp_;
     const MrTable& mrs_;
@@ -116,10 +122,14 @@ GatherFault WqeReader::add_data_segment(unsigned& number) noexcept {
     return {};
 }
 
+GatherFault WqeReader::check_length() const noexcept {
+    if (length_ >= ethernet_header_bytes && length_ <= qp_.port->max_frame_bytes) return {};
+    return {Rule::frame_length, Syndrome::local_length};
+}
+
 /// The pieces since begin_frame are a frame: checks it, applies offloads, adds it to the batch.
 GatherFault WqeReader::end_frame() noexcept {
-    if (length_ < ethernet_header_bytes || length_ > qp_.port->max_frame_bytes)
-        return {Rule::frame_length, Syndrome::local_length};
+    if (const GatherFault fault = check_length()) return fault;
     Segment* const pieces = &batch_.segments[batch_.segment_count];
     const std::uint32_t length = static_cast<std::uint32_t>(length_);
     Frame& frame = batch_.frames[batch_.frame_count];
@@ -171,6 +181,69 @@ GatherFault WqeReader::read_enhanced_mpsw(unsigned skip, unsigned budget, bool& 
     return {};
 }
 
+/// Adds the part of the payload from `offset` on.
+void WqeReader::add_slice(std::span<const Segment> payload, std::uint64_t offset,
+                          std::uint64_t bytes) noexcept {
+    for (const Segment& segment : payload) {
+        if (offset >= segment.length_bytes) {
+            offset -= segment.length_bytes;
+            continue;
+        }
+        const std::uint64_t some = std::min(bytes, segment.length_bytes - offset);
+        add(segment.data + offset, static_cast<std::uint32_t>(some));
+        bytes -= some;
+        offset = 0;
+        if (bytes == 0) return;
+    }
+}
+
+GatherFault WqeReader::end_tso_frame(const TsoSegment& segment) noexcept {
+    if (const GatherFault fault = check_length()) return fault;
+    std::byte* const scratch = batch_.scratch[batch_.frame_count].data();
+    Frame& frame = batch_.frames[batch_.frame_count];
+    frame = rebuild_header(scratch, &batch_.segments[batch_.segment_count], pieces_, offloads_);
+    if (!make_tso_header(scratch, frame, segment, offloads_)) return operation_fault(Rule::tso_header);
+    insert_checksums(scratch, frame, offloads_);
+    batch_.segment_count += pieces_ + 1;
+    ++batch_.frame_count;
+    return {};
+}
+
+GatherFault WqeReader::read_tso(unsigned skip, unsigned budget, bool& whole) noexcept {
+    if (const GatherFault fault = read_eth_segment()) return fault;
+    const std::uint32_t mss = EthSegment::mss::get(ds(1));
+    if (mss == 0) return operation_fault(Rule::tso_mss);
+    if (inline_header_bytes_ == 0 || inline_header_bytes_ > header_bytes)
+        return operation_fault(Rule::tso_header);
+    unsigned number = data_ds + ds_of(inline_header_bytes_ -
+                                      std::min(inline_header_bytes_, EthSegment::inline_start_bytes));
+    if (number > ds_count()) return operation_fault(Rule::ds_layout);
+    // The payload's pieces are collected where a frame's would be, then moved aside.
+    begin_frame();
+    while (number < ds_count()) {
+        if (const GatherFault fault = add_data_segment(number)) return fault;
+    }
+    const std::uint64_t payload_bytes = length_;
+    if (payload_bytes == 0) return operation_fault(Rule::ds_limit);
+    if (payload_bytes > qp_.context->device->caps.max_tso_bytes)
+        return {Rule::frame_length, Syndrome::local_length};
+    std::array<Segment, 2 * prm::max_ds> kept;
+    std::copy_n(&batch_.segments[batch_.segment_count + 1], pieces_, kept.begin());
+    const std::span<const Segment> payload{kept.data(), pieces_};
+    const std::uint32_t frames = static_cast<std::uint32_t>((payload_bytes + mss - 1) / mss);
+    for (std::uint32_t i = skip; i < frames; ++i) {
+        whole = i - skip < budget && batch_.has_room();
+        if (!whole) return {};
+        const std::uint64_t offset = std::uint64_t{i} * mss;
+        begin_frame();
+        add_from_ring(CtrlSegment::bytes + EthSegment::inline_start, inline_header_bytes_);
+        add_slice(payload, offset, std::min<std::uint64_t>(mss, payload_bytes - offset));
+        const TsoSegment segment{i, mss, inline_header_bytes_, i + 1 == frames};
+        if (const GatherFault fault = end_tso_frame(segment)) return fault;
+    }
+    return {};
+}
+
 /// What must hold for any WQE. `posted`: WQEBBs up to the producer index.
 GatherFault check_ctrl(const Qp& qp, const std::byte* ctrl, std::uint16_t index, unsigned posted) noexcept {
     if (CtrlSegment::wqe_index::get(ctrl) != index) return operation_fault(Rule::wqe_index);
@@ -193,7 +266,7 @@ GatherFault read_wqe(WqeReader& reader, unsigned skip, unsigned budget, Gathered
     case Opcode::enhanced_mpsw:
         return reader.read_enhanced_mpsw(skip, budget, wqe.whole);
     case Opcode::tso:
-        break;
+        return reader.read_tso(skip, budget, wqe.whole);
     }
     return operation_fault(Rule::unknown_opcode);
 }

@@ -17,6 +17,8 @@ constexpr std::uint32_t mac_bytes = 12;
 constexpr std::uint32_t ipv4_checksum_offset = 10;
 constexpr std::uint32_t tcp_checksum_offset = 16;
 constexpr std::uint32_t udp_checksum_offset = 6;
+constexpr std::uint32_t ipv6_header_bytes = 40;
+constexpr std::byte tcp_flag_fin{0x01}, tcp_flag_push{0x08}, tcp_flag_cwr{0x80};
 
 /// Takes `bytes` from the front of the list; returns the first piece that still has some.
 Segment* take_front(Segment* piece, Segment* end, std::byte* to, std::uint32_t bytes) noexcept {
@@ -30,6 +32,19 @@ Segment* take_front(Segment* piece, Segment* end, std::byte* to, std::uint32_t b
         if (piece->length_bytes == 0) ++piece;
     }
     return piece;
+}
+
+template <class T>
+T load_be(const std::byte* from) noexcept {
+    stride::Be<T> value;
+    std::memcpy(&value, from, sizeof value);
+    return value;
+}
+
+template <class T>
+void store_be(std::byte* to, std::uint32_t value) noexcept {
+    const stride::Be<T> wire = static_cast<T>(value);
+    std::memcpy(to, &wire, sizeof wire);
 }
 
 void put_sum(std::byte* to, std::uint16_t sum) noexcept {
@@ -81,6 +96,32 @@ void insert_checksums(std::byte* scratch, const Frame& frame, const SendOffloads
     if (offloads.l3_checksum && info.ip_version == 4) insert_l3(scratch, info);
     if (offloads.l4_checksum && info.l4_type != prm::L4Type::none && info.complete)
         insert_l4(scratch, frame, info);
+}
+
+bool make_tso_header(std::byte* scratch, const Frame& frame, const TsoSegment& segment,
+                     const SendOffloads& offloads) noexcept {
+    // The packet's own length may not fit the field: it is set before the IP header is believed.
+    const PacketInfo layers = parse(frame);
+    std::byte* const l3 = scratch + layers.l3_offset;
+    const std::uint32_t l3_bytes = frame.length_bytes - layers.l3_offset;
+    const bool ipv4 = layers.ether_type == ether_type_ipv4;
+    if (ipv4) {
+        store_be<std::uint16_t>(l3 + 2, l3_bytes);
+        store_be<std::uint16_t>(l3 + 4, load_be<std::uint16_t>(l3 + 4) + segment.index);
+    } else if (layers.ether_type == ether_type_ipv6) {
+        store_be<std::uint16_t>(l3 + 4, l3_bytes - ipv6_header_bytes);
+    }
+    const PacketInfo info = parse(frame);
+    const bool tcp = info.l4_type != prm::L4Type::none && info.l4_type != prm::L4Type::udp;
+    if (info.ip_version == 0 || !tcp) return false;
+    std::byte* const l4 = scratch + info.l4_offset;
+    const std::uint32_t tag_bytes = offloads.insert_vlan ? vlan_tag_bytes : 0;
+    const std::uint32_t l4_header = static_cast<std::uint32_t>(l4[12] >> 4) * 4;
+    if (info.l4_offset + l4_header != segment.header_bytes + tag_bytes) return false;
+    store_be<std::uint32_t>(l4 + 4, load_be<std::uint32_t>(l4 + 4) + segment.index * segment.mss);
+    if (!segment.last) l4[13] &= ~(tcp_flag_fin | tcp_flag_push);
+    if (segment.index != 0) l4[13] &= ~tcp_flag_cwr;
+    return true;
 }
 
 } // namespace swhca

@@ -25,4 +25,17 @@ Frame rebuild_header(std::byte* scratch, Segment* pieces, std::uint32_t count, c
 /// header, or without TCP or UDP, stay as they are.
 void insert_checksums(std::byte* scratch, const Frame& frame, const SendOffloads& offloads) noexcept;
 
+/// Which segment of a TSO packet a frame is.
+struct TsoSegment {
+    std::uint32_t index{};
+    std::uint32_t mss{};
+    std::uint32_t header_bytes{}; ///< of the program's header, without an inserted tag
+    bool last{};
+};
+
+/// Makes the copy of the packet's header in `scratch` that of this segment: lengths, identification, sequence
+/// number, flags. False if the header is not Ethernet, IP and TCP, or not exactly these.
+bool make_tso_header(std::byte* scratch, const Frame& frame, const TsoSegment& segment,
+                     const SendOffloads& offloads) noexcept;
+
 } // namespace swhca

@@ -25,6 +25,8 @@ namespace swhca {
     X(ds_limit, "WQE longer than 63 DS, or shorter than its opcode needs")                                   \
     X(ds_layout, "segments do not fit the WQE's DS count")                                                   \
     X(inline_header, "fewer bytes inlined than the device demands, or more than the frame has")              \
+    X(tso_mss, "TSO without a segment size")                                                                 \
+    X(tso_header, "TSO whose inlined header is not exactly Ethernet, IP and TCP")                            \
     X(frame_length, "frame shorter than an Ethernet header or longer than the port takes")                   \
     X(doorbell_backwards, "doorbell record went back")                                                       \
     X(doorbell_without_record, "doorbell register rung without the doorbell record")                         \
