@@ -16,13 +16,14 @@
 #include <rte_ethdev.h>
 
 #include <algorithm>
+#include <chrono>
 #include <sched.h>
 #include <stdexcept>
 
 namespace bench {
 namespace {
 
-constexpr unsigned warm_fills = 3;         ///< before a round is timed: they bring back the caches
+constexpr unsigned warm_fills = 3;        ///< before a round is timed: they bring back the caches
 constexpr unsigned instruction_fills = 8; ///< single-stepped, after one that is not counted
 
 /// A CPU of `allowed` other than the one this thread runs on; -1 if there is none.
@@ -61,11 +62,13 @@ void count_instructions(Bench& bench, SeriesResult& result) {
     result.instructions = static_cast<double>(cost.instructions) / static_cast<double>(cost.packets);
 }
 
-/// Rounds of all series in turn, until each has enough quiet ones.
+/// Rounds of all series in turn, until each has enough quiet ones or the time is over.
 void measure(Bench& bench, const Options& options, Results& results) {
     for (const Series series : options.series)
         results.series.push_back({series, {}, {}});
-    for (std::uint32_t round = 0; round < options.max_rounds && !enough(options, results); ++round)
+    using Clock = std::chrono::steady_clock;
+    const auto end = Clock::now() + std::chrono::duration<double>(options.max_seconds);
+    while (Clock::now() < end && !enough(options, results))
         for (SeriesResult& one : results.series)
             one.rounds.add(measure_round(bench, options, one.series, results.best_calibration));
     if (options.instructions)

@@ -59,7 +59,7 @@ void add_what(CLI::App& app, Options& options, Raw& raw) {
     app.add_option("--packets", options.packets, "packets of a fill")->check(CLI::Range(1U, 65536U));
     app.add_option("--fills", options.fills, "fills of a round")->check(CLI::Range(1U, 1000000U));
     app.add_option("--rounds", options.rounds, "quiet rounds wanted")->check(CLI::Range(1U, 10000U));
-    app.add_option("--max-rounds", options.max_rounds, "give up after so many, quiet or not");
+    app.add_option("--max-seconds", options.max_seconds, "start no round after so long, quiet or not");
     app.add_option("--burst", options.burst, "packets of a burst")->check(CLI::Range(1U, 512U));
     app.add_option("--hold", raw.hold, "packets the application holds: a number, or a share as 50%");
     app.add_flag("--touch", options.touch, "read 8 bytes of each packet");

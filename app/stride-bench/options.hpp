@@ -25,7 +25,7 @@ struct Options {
     std::uint32_t packets{256}; ///< of one fill: moved by the engine, then timed
     std::uint32_t fills{64};    ///< of one round
     std::uint32_t rounds{15};   ///< quiet ones wanted
-    std::uint32_t max_rounds{600};
+    double max_seconds{20};     ///< then no more rounds, quiet ones or not
     std::uint32_t burst{32};
     std::uint16_t queues{1};
     std::uint16_t rx_descriptors{512}, tx_descriptors{512};

@@ -33,6 +33,18 @@ std::uint64_t heap_bytes() {
     return bytes;
 }
 
+void add_chunk(rte_mempool*, void* argument, rte_mempool_memhdr* chunk, unsigned) {
+    *static_cast<std::uint64_t*>(argument) += chunk->len;
+}
+
+/// Memory of all mempools there are.
+std::uint64_t mempool_bytes() {
+    std::uint64_t bytes = 0;
+    rte_mempool_walk([](rte_mempool* pool, void* sum) { rte_mempool_mem_iter(pool, add_chunk, sum); },
+                     &bytes);
+    return bytes;
+}
+
 std::uint64_t element_bytes(const rte_mempool* pool) {
     return pool->elt_size + pool->header_size + pool->trailer_size;
 }
@@ -93,15 +105,15 @@ void Port::make_pools(const Options& options) {
     const auto room = static_cast<std::uint16_t>(
         options.mbuf_bytes != 0 ? options.mbuf_bytes : std::min((wanted + 63U) & ~63U, 65535U));
     const std::uint32_t in_rings = queues_ * (rx_descriptors_ + std::uint32_t{tx_descriptors_});
-    const std::uint32_t held = options.hold_packets + queues_ * std::uint32_t{rx_descriptors_};
-    const std::uint32_t enough =
-        std::bit_ceil(in_rings + held + options.packets + 4 * options.cache + 1024U) - 1;
-    pool_ = rte_pktmbuf_pool_create_by_ops("bench_rx", options.mbufs != 0 ? options.mbufs : enough,
-                                           options.cache, 0, room, static_cast<int>(rte_socket_id()),
+    const std::uint32_t held = options.hold_packets + in_rings * options.hold_percent / 100;
+    const std::uint32_t enough = in_rings + held + options.packets + 4 * options.cache + 1024U;
+    const std::uint32_t mbufs = options.mbufs != 0 ? options.mbufs : enough;
+    pool_ = rte_pktmbuf_pool_create_by_ops("bench_rx", mbufs, options.cache, 0, room,
+                                           static_cast<int>(rte_socket_id()),
                                            options.pool_ops.empty() ? nullptr : options.pool_ops.c_str());
     if (pool_ == nullptr)
         throw std::runtime_error{
-            fmt::format("pool of {} mbufs, ops '{}': {}", enough, options.pool_ops, rte_strerror(rte_errno))};
+            fmt::format("pool of {} mbufs, ops '{}': {}", mbufs, options.pool_ops, rte_strerror(rte_errno))};
     if (std::find(options.series.begin(), options.series.end(), Series::tx) == options.series.end()) return;
     const std::uint32_t tx_mbufs =
         std::bit_ceil(queues_ * std::uint32_t{tx_descriptors_} + options.packets + 2 * options.cache) * 2 - 1;
@@ -125,6 +137,7 @@ void Port::set_up_queues(const Options& options) {
               "rte_eth_tx_queue_setup");
 
     const std::uint64_t heap_before = heap_bytes();
+    const std::uint64_t pools_before = mempool_bytes();
     const unsigned mbufs_before = rte_mempool_in_use_count(pool_);
     rte_eth_rxconf rx_conf = info.default_rxconf;
     rx_conf.offloads = options.rx_offloads;
@@ -133,6 +146,7 @@ void Port::set_up_queues(const Options& options) {
               "rte_eth_rx_queue_setup");
     check(rte_eth_dev_start(id_), id_, "rte_eth_dev_start");
     rx_memory_.heap = heap_bytes() - std::min(heap_before, heap_bytes());
+    rx_memory_.driver_pools = mempool_bytes() - pools_before;
     rx_memory_.pool_mbufs = (rte_mempool_in_use_count(pool_) - mbufs_before) * element_bytes(pool_);
     rte_eth_rxq_info rxq{};
     if (rte_eth_rx_queue_info_get(id_, 0, &rxq) == 0 && rxq.nb_desc != 0) rx_descriptors_ = rxq.nb_desc;

@@ -13,9 +13,9 @@ namespace bench {
 
 /// Memory that the receive side of the port holds, bytes, all queues.
 struct Memory {
-    std::uint64_t pool_mbufs{}; ///< mbufs taken from the application's pool, times their size
-    std::uint64_t heap{};       ///< DPDK's heaps: rings, tables, the driver's own pools and buffers
-    std::uint64_t total() const noexcept { return pool_mbufs + heap; }
+    std::uint64_t pool_mbufs{};   ///< mbufs taken from the application's pool, times their size
+    std::uint64_t driver_pools{}; ///< mempools that the driver made for itself
+    std::uint64_t heap{};         ///< all the driver took of DPDK's heaps, its mempools included
 };
 
 /// Throws std::runtime_error, which names call, port and reason.

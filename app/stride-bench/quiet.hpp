@@ -29,6 +29,7 @@ class Rounds {
   public:
     void add(Round round) { rounds_.push_back(round); }
     std::size_t total() const noexcept { return rounds_.size(); }
+    const std::vector<Round>& all() const noexcept { return rounds_; }
     /// Cycles per packet of the rounds whose loops took at most 3 % more than `best`, in order of time.
     std::vector<double> kept(std::uint64_t best) const;
 

@@ -29,7 +29,8 @@ std::vector<std::pair<std::string, double>> per_packet(const Results& results) {
             rates.emplace_back("hca " + name,
                                static_cast<double>(value) / static_cast<double>(results.packets));
     for (const auto& [name, value] : results.xstats)
-        if (name.find("wqes") != name.npos || name.find("doorbell") != name.npos)
+        if (!name.starts_with("rx_q") && !name.starts_with("tx_q") &&
+            (name.find("wqes") != name.npos || name.find("doorbell") != name.npos))
             rates.emplace_back(name, static_cast<double>(value) / static_cast<double>(results.packets));
     return rates;
 }
@@ -54,9 +55,10 @@ void print(const Options& options, const Results& results) {
     for (const auto& [name, rate] : per_packet(results))
         fmt::print("per packet: {:.5f} {}\n", rate, name);
     const std::uint64_t queues = std::max<std::uint64_t>(1, results.queues);
-    fmt::print("receive memory of a queue: {} bytes ({} of mbufs, {} of the driver)\n",
-               results.rx_memory.total() / queues, results.rx_memory.pool_mbufs / queues,
-               results.rx_memory.heap / queues);
+    fmt::print("receive memory of a queue, bytes: {} in the application's mbufs, {} of the driver ({} in its "
+               "mempools)\n",
+               results.rx_memory.pool_mbufs / queues, results.rx_memory.heap / queues,
+               results.rx_memory.driver_pools / queues);
     if (value_of(results.model, "out_of_buffer") != 0)
         fmt::print("out of buffer: {}\n", value_of(results.model, "out_of_buffer"));
 }
@@ -65,36 +67,41 @@ void write_json(const Options& options, const Results& results) {
     nlohmann::json series = nlohmann::json::object();
     for (const SeriesResult& one : results.series) {
         const std::vector<double> kept = one.rounds.kept(results.best_calibration);
+        nlohmann::json rounds = nlohmann::json::array();
+        for (const Round& round : one.rounds.all())
+            rounds.push_back({round.cycles_per_packet, round.calibration});
         series[name_of(one.series)] = {{"min", minimum(kept)},
                                        {"median", median(kept)},
-                                       {"rounds", kept},
+                                       {"rounds", rounds},
                                        {"kept", kept.size()},
                                        {"total", one.rounds.total()}};
         if (one.instructions) series[name_of(one.series)]["instructions"] = *one.instructions;
     }
-    nlohmann::json document = {
-        {"name", options.name},
-        {"driver", results.driver},
-        {"burst_modes", results.burst_modes},
-        {"options",
-         {{"packets", options.packets},
-          {"fills", options.fills},
-          {"burst", options.burst},
-          {"size", options.frame_bytes},
-          {"hold_packets", options.hold_packets},
-          {"hold_percent", options.hold_percent},
-          {"touch", options.touch},
-          {"cold", options.cold},
-          {"fast_free", options.fast_free}}},
-        {"queues", results.queues},
-        {"rx_descriptors", results.rx_descriptors},
-        {"calibration_cycles", results.best_calibration},
-        {"cycles_per_packet", series},
-        {"rx_memory_bytes", {{"mbufs", results.rx_memory.pool_mbufs}, {"driver", results.rx_memory.heap}}},
-        {"per_packet", per_packet(results)},
-        {"packets", results.packets},
-        {"xstats", results.xstats},
-        {"hca", results.model}};
+    nlohmann::json document = {{"name", options.name},
+                               {"driver", results.driver},
+                               {"burst_modes", results.burst_modes},
+                               {"options",
+                                {{"packets", options.packets},
+                                 {"fills", options.fills},
+                                 {"burst", options.burst},
+                                 {"size", options.frame_bytes},
+                                 {"hold_packets", options.hold_packets},
+                                 {"hold_percent", options.hold_percent},
+                                 {"touch", options.touch},
+                                 {"cold", options.cold},
+                                 {"fast_free", options.fast_free}}},
+                               {"queues", results.queues},
+                               {"rx_descriptors", results.rx_descriptors},
+                               {"calibration_cycles", results.best_calibration},
+                               {"cycles_per_packet", series},
+                               {"rx_memory_bytes",
+                                {{"mbufs", results.rx_memory.pool_mbufs},
+                                 {"driver", results.rx_memory.heap},
+                                 {"driver_pools", results.rx_memory.driver_pools}}},
+                               {"per_packet", per_packet(results)},
+                               {"packets", results.packets},
+                               {"xstats", results.xstats},
+                               {"hca", results.model}};
     if (results.absorbed) document["absorbed"] = *results.absorbed;
     std::ofstream file{options.json_path};
     file << document.dump(2) << '\n';
