@@ -212,11 +212,14 @@ class Burst {
         return frame_bytes + (tag ? 4 : 0);
     }
     /// DS of what an encap sends behind the frame.
-    std::uint32_t trailer_ds(const rte_mbuf* mbuf, std::uint32_t frame_bytes) const noexcept {
-        if constexpr (!has_trailer) return 0;
-        return mlx5::inline_frame_ds(Encap::trailer_bytes(bytes_with_tag(mbuf, frame_bytes)));
+    std::uint32_t trailer_ds([[maybe_unused]] const rte_mbuf* mbuf,
+                             [[maybe_unused]] std::uint32_t frame_bytes) const noexcept {
+        if constexpr (has_trailer)
+            return mlx5::inline_frame_ds(Encap::trailer_bytes(bytes_with_tag(mbuf, frame_bytes)));
+        else
+            return 0;
     }
-    void write_trailer(std::uint32_t frame_bytes, const mlx5::DsCursor& cursor) const noexcept {
+    void write_trailer(std::uint32_t frame_bytes, mlx5::DsCursor& cursor) const noexcept {
         const std::uint32_t bytes = Encap::trailer_bytes(frame_bytes);
         std::array<std::byte, Encap::max_trailer_bytes> trailer;
         Encap::trailer(frame_bytes, trailer.data());

@@ -98,6 +98,12 @@ inline bool vlan_stripped(const mlx5_cqe64& cqe) noexcept { return (cqe.l4_hdr_t
 inline std::uint16_t vlan_tci(const mlx5_cqe64& cqe) noexcept {
     return be16::from_wire(cqe.vlan_info).host();
 }
+/// UD: [31:24] flags ([29:28] a GRH is there), [23:0] QPN of the sender.
+inline std::uint32_t flags_rqpn(const mlx5_cqe64& cqe) noexcept {
+    return be32::from_wire(cqe.flags_rqpn).host();
+}
+/// UD: LID of the sender.
+inline std::uint16_t slid(const mlx5_cqe64& cqe) noexcept { return be16::from_wire(cqe.slid).host(); }
 /// hds_ip_ext: MLX5_CQE_L3_OK and MLX5_CQE_L4_OK.
 inline std::uint8_t checksum_bits(const mlx5_cqe64& cqe) noexcept {
     return cqe.hds_ip_ext & (MLX5_CQE_L3_OK | MLX5_CQE_L4_OK);

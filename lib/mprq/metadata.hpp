@@ -85,6 +85,26 @@ inline std::uint64_t checksum_flags(const mlx5_cqe64& cqe) noexcept {
     return static_cast<std::uint64_t>(mlx5::checksum_bits(cqe)) << shift;
 }
 
+/// Who sent a datagram, as a burst leaves it in an mbuf's tx_offload for whoever takes the GRH area off (and
+/// zeroes the field again).
+struct DatagramSource {
+    std::uint32_t qpn{}; ///< 24 bits
+    std::uint16_t lid{};
+    std::uint16_t grh{}; ///< not 0: the GRH area holds a GRH
+
+    static DatagramSource of(const mlx5_cqe64& cqe) noexcept {
+        const std::uint32_t flags = mlx5::flags_rqpn(cqe);
+        return {flags & 0xffffffU, mlx5::slid(cqe), static_cast<std::uint16_t>(flags >> 28 & 3U)};
+    }
+    std::uint64_t packed() const noexcept {
+        return std::uint64_t{grh} << 48 | std::uint64_t{lid} << 32 | qpn;
+    }
+    static DatagramSource unpacked(std::uint64_t word) noexcept {
+        return {static_cast<std::uint32_t>(word), static_cast<std::uint16_t>(word >> 32),
+                static_cast<std::uint16_t>(word >> 48)};
+    }
+};
+
 /// Fills what the offloads ask for, and zeroes what they don't. `flags`: those of the buffer (external).
 template <RxOffloads::Bits Offloads>
 inline void describe(rte_mbuf* m, const mlx5_cqe64& cqe, std::uint64_t flags) noexcept {
@@ -102,6 +122,7 @@ inline void describe(rte_mbuf* m, const mlx5_cqe64& cqe, std::uint64_t flags) no
         vlan = mlx5::vlan_tci(cqe);
         if (mlx5::vlan_stripped(cqe)) flags |= RTE_MBUF_F_RX_VLAN | RTE_MBUF_F_RX_VLAN_STRIPPED;
     }
+    if constexpr (on.has(RxOffload::datagram)) m->tx_offload = DatagramSource::of(cqe).packed();
     m->ol_flags = flags;
     m->packet_type = type;
     m->vlan_tci = vlan;

@@ -28,6 +28,7 @@ enum class RxOffload : std::uint32_t {
     rss_hash = 1U << 2,
     vlan_strip = 1U << 3, ///< the WQ strips; the tag is in the CQE
     keep_crc = 1U << 4,   ///< the WQ scatters the FCS: 4 bytes behind the data, not in pkt_len
+    datagram = 1U << 5,   ///< of a UD QP, single-packet queues: the sender is in tx_offload (DatagramSource)
 };
 using RxOffloads = Flags<RxOffload>;
 

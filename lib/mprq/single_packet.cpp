@@ -165,7 +165,7 @@ std::uint16_t receive(void* queue_pointer, rte_mbuf** packets, std::uint16_t wan
     return taken;
 }
 
-constexpr std::size_t combinations = 1U << 5;
+constexpr std::size_t combinations = 1U << 6;
 
 template <std::size_t... Bits>
 constexpr std::array<RxBurst, combinations> make_table(std::index_sequence<Bits...>) noexcept {

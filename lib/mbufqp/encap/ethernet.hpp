@@ -26,6 +26,8 @@ struct Ethernet {
     static constexpr bool may_refuse = false;
     /// Frames that need no header of their own may share a WQE.
     static constexpr bool shares_wqe = true;
+    /// What a queue may be asked for.
+    static constexpr TxFeatures features = TxFeatures::from_bits((1U << tx_feature_bits) - 1);
 
     /// Whether a queue with these features has packets with a header at all; decided when the burst is built.
     static constexpr bool has_header(TxFeatures features) noexcept {

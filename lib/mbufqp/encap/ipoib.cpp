@@ -355,7 +355,8 @@ void IpoibPort::write_ethernet_header(const ReceiveRequest& request, std::byte* 
 
 Decapsulated IpoibPort::receive(const ReceiveRequest& request) noexcept {
     if (request.bytes < payload_at) return Decapsulated::dropped(RxDrop::rx_runt);
-    if (request.bytes - payload_at > config_.mtu_bytes) return Decapsulated::dropped(RxDrop::rx_oversize);
+    if (request.total_bytes() - payload_at > config_.mtu_bytes)
+        return Decapsulated::dropped(RxDrop::rx_oversize);
     constexpr std::uint32_t destination_gid_at = 24;
     const bool multicast = request.grh && request.data[destination_gid_at] == std::byte{0xff};
     // Another node may have the same QPN: only both numbers are a port's own.
@@ -364,7 +365,7 @@ Decapsulated IpoibPort::receive(const ReceiveRequest& request) noexcept {
     std::byte header[ethernet_header_bytes];
     write_ethernet_header(request, header, multicast);
     const std::uint16_t type = load_at<be16>(request.data + grh_bytes).host();
-    Decapsulated frame{frame_at, request.bytes - frame_at, RxDrop::none};
+    Decapsulated frame{frame_at, request.total_bytes() - frame_at, RxDrop::none};
     if (type == ether_type::arp) frame = receive_arp(request);
     if (type == ether_type::ipv6) frame = receive_neighbour(request, frame);
     if (frame.ok()) std::memcpy(request.data + frame.offset, header, ethernet_header_bytes);
@@ -394,8 +395,8 @@ Decapsulated IpoibPort::receive_arp(const ReceiveRequest& request) noexcept {
 
 Decapsulated IpoibPort::receive_neighbour(const ReceiveRequest& request, Decapsulated frame) noexcept {
     std::byte* ip = request.data + payload_at;
-    const std::uint32_t bytes = request.bytes - payload_at;
-    const Neighbour message = Neighbour::find(ip, bytes, bytes);
+    const Neighbour message =
+        Neighbour::find(ip, request.total_bytes() - payload_at, request.bytes - payload_at);
     if (message.options_at == 0) return frame;
     constexpr std::uint32_t checksum_at = ipv6_header_bytes + 2;
     ChecksumUpdate checksum{load_at<be16>(ip + checksum_at)};

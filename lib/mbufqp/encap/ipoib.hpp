@@ -149,6 +149,8 @@ struct Ipoib {
     static constexpr std::uint32_t max_trailer_bytes = 0;
     static constexpr bool may_refuse = true;
     static constexpr bool shares_wqe = false;
+    /// What a queue may be asked for.
+    static constexpr TxFeatures features{TxFeature::multi_segment, TxFeature::checksum, TxFeature::fast_free};
 
     static constexpr bool has_header(TxFeatures) noexcept { return true; }
 

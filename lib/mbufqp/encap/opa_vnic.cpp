@@ -102,15 +102,17 @@ std::uint8_t OpaVnicPort::routing_control(const FrameFields& fields) const noexc
 
 Decapsulated OpaVnicPort::receive(const ReceiveRequest& request) const noexcept {
     constexpr std::uint32_t around = OpaHeader::bytes + OpaVnic::icrc_tail_bytes;
-    if (request.bytes < around || request.bytes % 8 != 0) return Decapsulated::dropped(RxDrop::rx_logic);
+    const std::uint32_t bytes = request.total_bytes();
+    if (request.bytes < around + ethernet_header_bytes || bytes % 8 != 0)
+        return Decapsulated::dropped(RxDrop::rx_logic);
     const OpaHeader::Fields header = OpaHeader::read(request.data);
     const bool ethernet = header.head && header.l2 == 2 && header.l4 == OpaHeader::l4_ethernet;
-    if (!ethernet || header.quad_words * 8 != request.bytes) return Decapsulated::dropped(RxDrop::rx_logic);
+    if (!ethernet || header.quad_words * 8 != bytes) return Decapsulated::dropped(RxDrop::rx_logic);
     if (header.l4_header != config_.vesw_id) return Decapsulated::dropped(RxDrop::rx_bad_veswid);
     if (!forwarding()) return Decapsulated::dropped(RxDrop::rx_drop_state);
-    const std::uint32_t pad = std::to_integer<std::uint32_t>(request.data[request.bytes - 1]) & 0x3f;
-    if (pad > 7 || around + pad > request.bytes) return Decapsulated::dropped(RxDrop::rx_logic);
-    const std::uint32_t frame_bytes = request.bytes - around - pad;
+    const std::uint32_t pad = std::to_integer<std::uint32_t>(request.last()) & 0x3f;
+    if (pad > 7 || around + pad > bytes) return Decapsulated::dropped(RxDrop::rx_logic);
+    const std::uint32_t frame_bytes = bytes - around - pad;
     if (frame_bytes > max_frame_bytes()) return Decapsulated::dropped(RxDrop::rx_oversize);
     if (frame_bytes < smallest_frame_bytes) return Decapsulated::dropped(RxDrop::rx_runt);
     return {OpaHeader::bytes, frame_bytes, RxDrop::none};

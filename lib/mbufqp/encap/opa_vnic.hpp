@@ -176,6 +176,9 @@ struct OpaVnic {
     /// 16B and L4 header, addresses, inserted tag.
     static constexpr std::uint32_t max_header_bytes = OpaHeader::bytes + 2 * mac_bytes + vlan_tag_bytes;
     static constexpr bool shares_wqe = false;
+    /// What a queue may be asked for. The HCA does not look into 16B packets for checksums.
+    static constexpr TxFeatures features{TxFeature::multi_segment, TxFeature::vlan_insert,
+                                         TxFeature::fast_free};
     static constexpr bool may_refuse = true;
     static constexpr std::uint32_t icrc_tail_bytes = 5;
     /// Pad, ICRC, tail; and zeros up to the smallest frame, for the receiver drops runts.

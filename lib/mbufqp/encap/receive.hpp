@@ -33,17 +33,22 @@ inline constexpr const char* rx_drop_names[rx_drops] = {
 #undef STRIDE_RX_DROP_NAME
 };
 
-/// A packet as the HCA scattered it, contiguous and writable.
+/// A packet as the HCA scattered it: its first buffer, and how much is in others.
 struct ReceiveRequest {
     std::byte* data{};
-    std::uint32_t bytes{};
+    std::uint32_t bytes{};        ///< at `data`, writable
+    std::uint32_t behind_bytes{}; ///< in further buffers
+    std::byte last_byte{};        ///< of those
     // Of the CQE of a UD QP:
     std::uint32_t source_qpn{}; ///< 24 bits
     std::uint16_t source_lid{};
     bool grh{}; ///< the 40 bytes in front hold a GRH
+
+    std::uint32_t total_bytes() const noexcept { return bytes + behind_bytes; }
+    std::byte last() const noexcept { return behind_bytes != 0 ? last_byte : data[bytes - 1]; }
 };
 
-/// The Ethernet frame at data + offset, or why there is none.
+/// The Ethernet frame at data + offset, its first 14 bytes in one piece, or why there is none.
 struct Decapsulated {
     std::uint32_t offset{}, bytes{};
     RxDrop drop{RxDrop::none};

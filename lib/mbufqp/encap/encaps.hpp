@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: BSD-3-Clause
+/// The encaps there are. A new one is a file beside this, a line here, and its test.
+#pragma once
+
+#include "mbufqp/encap/ethernet.hpp"
+#include "mbufqp/encap/header.hpp"
+#include "mbufqp/encap/ipoib.hpp"
+#include "mbufqp/encap/opa_vnic.hpp"
+#include "mbufqp/tx_flags.hpp"
+
+#include <cstdint>
+
+struct rte_mbuf;
+
+namespace stride::mbufqp {
+
+/// X(name, type)
+#define STRIDE_ENCAPS(X)                                                                                     \
+    X(ethernet, Ethernet)                                                                                    \
+    X(ipoib, Ipoib)                                                                                          \
+    X(opa_vnic, OpaVnic)
+
+enum class EncapKind : std::uint8_t {
+#define STRIDE_ENCAP_ENUM(name, type) name,
+    STRIDE_ENCAPS(STRIDE_ENCAP_ENUM)
+#undef STRIDE_ENCAP_ENUM
+};
+
+/// What a queue of this encap may be asked for.
+constexpr TxFeatures encap_features(EncapKind kind) noexcept {
+    switch (kind) {
+#define STRIDE_ENCAP_FEATURES(name, type)                                                                    \
+    case EncapKind::name:                                                                                    \
+        return type::features;
+        STRIDE_ENCAPS(STRIDE_ENCAP_FEATURES)
+#undef STRIDE_ENCAP_FEATURES
+    }
+    return {};
+}
+constexpr EncapShape encap_shape_of(EncapKind kind) noexcept {
+    switch (kind) {
+#define STRIDE_ENCAP_SHAPE(name, type)                                                                       \
+    case EncapKind::name:                                                                                    \
+        return encap_shape<type>();
+        STRIDE_ENCAPS(STRIDE_ENCAP_SHAPE)
+#undef STRIDE_ENCAP_SHAPE
+    }
+    return {};
+}
+
+/// The put of this encap for `features` (made canonical).
+std::uint16_t (*encap_burst(EncapKind kind, TxFeatures features) noexcept)(void*, rte_mbuf**, std::uint16_t);
+
+} // namespace stride::mbufqp
