@@ -43,7 +43,7 @@ class Testpmd:
         command += ["-d", "librte_net_stride.so"]
         for vdev in vdevs:
             command += ["--vdev", vdev]
-        command += [*eal, "--", "--interactive", *args]
+        command += [*eal, "--", "--interactive", "--no-flush-rx", *args]
         self.command = command
         driver_dir = f"{build}/drivers/net/stride"
         library_path = f"{driver_dir}:{os.environ.get('LD_LIBRARY_PATH', '')}".rstrip(":")
@@ -54,6 +54,14 @@ class Testpmd:
                                          start_new_session=True)
         os.close(terminal)
         self._read_until_prompt(start_timeout_s)
+        for word in args:
+            if word.startswith("--forward-mode="):
+                self._retry_sends(word.split("=", 1)[1])
+
+    def _retry_sends(self, mode):
+        """Lets the forwarding engine wait for room in a send queue: without it testpmd drops what is not taken at once."""
+        self.command_output(f"set fwd {mode} retry")
+        self.command_output("set burst tx delay 10 retry 100000")
 
     def __enter__(self):
         return self

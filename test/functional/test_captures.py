@@ -18,6 +18,7 @@ class Captures(unittest.TestCase):
         self.assertRegex(pcap_diff(capture, forwarding.out), "^identical")
         self.assertEqual(forwarding.stats_in["RX-packets"], forwarding.expected)
         self.assertEqual(forwarding.report["broken_rules"], {})
+        self.assertEqual([port["contexts"] for port in forwarding.report["ports"]], [0, 0], "devices left open")
         forwarding.cleanup()
 
     def test_frames_above_the_mtu_are_dropped_and_counted(self):

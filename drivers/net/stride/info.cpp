@@ -77,9 +77,12 @@ std::uint64_t rx_offload_capabilities(const ibv::Caps& caps) noexcept {
     return offloads;
 }
 
-std::uint64_t tx_offload_capabilities(const ibv::Caps& caps) noexcept {
-    std::uint64_t offloads =
-        RTE_ETH_TX_OFFLOAD_MULTI_SEGS | RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE | RTE_ETH_TX_OFFLOAD_VLAN_INSERT;
+std::uint64_t tx_offload_capabilities(const Port& port) noexcept {
+    const ibv::Caps& caps = port.device->caps();
+    std::uint64_t offloads = RTE_ETH_TX_OFFLOAD_MULTI_SEGS | RTE_ETH_TX_OFFLOAD_VLAN_INSERT;
+    // Fast free takes direct mbufs only, and applications ask for it wherever it is offered: not beside a
+    // receive side that hands out external buffers, which would never come home.
+    if (!caps.striding.raw_packet || port.args.copy_always) offloads |= RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE;
     if (caps.tx_checksum)
         offloads |=
             RTE_ETH_TX_OFFLOAD_IPV4_CKSUM | RTE_ETH_TX_OFFLOAD_UDP_CKSUM | RTE_ETH_TX_OFFLOAD_TCP_CKSUM;
@@ -93,7 +96,7 @@ int dev_infos_get(rte_eth_dev* dev, rte_eth_dev_info* info) noexcept {
     fill_recommendations(*info);
     info->speed_capa = speed_capabilities(*port.device);
     info->rx_offload_capa = rx_offload_capabilities(caps);
-    info->tx_offload_capa = tx_offload_capabilities(caps);
+    info->tx_offload_capa = tx_offload_capabilities(port);
     info->flow_type_rss_offloads = hash_types_of(caps);
     info->hash_key_size = info->flow_type_rss_offloads != 0 ? ibv::rss_key_bytes : 0;
     info->reta_size = reta_size(caps);

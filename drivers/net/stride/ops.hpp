@@ -17,7 +17,7 @@ int fw_version_get(rte_eth_dev* dev, char* text, std::size_t size) noexcept;
 int rx_burst_mode_get(rte_eth_dev* dev, std::uint16_t queue, rte_eth_burst_mode* mode) noexcept;
 int tx_burst_mode_get(rte_eth_dev* dev, std::uint16_t queue, rte_eth_burst_mode* mode) noexcept;
 std::uint64_t rx_offload_capabilities(const ibv::Caps& caps) noexcept;
-std::uint64_t tx_offload_capabilities(const ibv::Caps& caps) noexcept;
+std::uint64_t tx_offload_capabilities(const Port& port) noexcept;
 
 // lifecycle.cpp
 int dev_configure(rte_eth_dev* dev) noexcept;
