@@ -39,7 +39,7 @@ inline void prepare_striding_wqe(const RqRing& rq, std::uint32_t slot, std::uint
     mlx5_mprq_wqe* wqe = striding_wqe(rq, slot);
     *wqe = {};
     write_data_segment(wqe->dseg, wqe_bytes, be32{lkey.value}, 0);
-    const std::uint32_t segments = (1U << rq.log_wqe_bytes) / sizeof(mlx5_wqe_data_seg);
+    const auto segments = static_cast<std::uint32_t>((1U << rq.log_wqe_bytes) / sizeof(mlx5_wqe_data_seg));
     for (std::uint32_t n = 2; n < segments; ++n)
         write_data_segment(*data_segment(rq, slot, n), 0, be32{list_end_lkey}, 0);
 }

@@ -183,7 +183,7 @@ RxBurst select_single_packet_burst(RxOffloads offloads) noexcept {
 Status start_single_packet(RxQueueState& queue) {
     PacketRing& ring = queue.single;
     const std::uint32_t wqes = ring.rq.size.entries();
-    const std::uint32_t in_wqe = (1U << ring.rq.log_wqe_bytes) / sizeof(mlx5_wqe_data_seg);
+    const auto in_wqe = static_cast<std::uint32_t>((1U << ring.rq.log_wqe_bytes) / sizeof(mlx5_wqe_data_seg));
     const std::uint32_t mbufs = wqes * ring.sges;
     if (rte_mempool_get_bulk(queue.config.pool, reinterpret_cast<void**>(ring.mbufs), mbufs) != 0) {
         std::fill_n(ring.mbufs, mbufs, nullptr);
