@@ -15,7 +15,8 @@ from benchtools import chart, memory
 from benchtools.hca import DRIVERS, Driver, bench_command, missing
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-TARGETS = ["app/stride-bench/stride-bench", "lib/swhca/preload/libswhca.so", "drivers/net/stride/librte_net_stride.so"]
+TARGETS = ["app/stride-bench/stride-bench", "app/swhca/swhca", "lib/swhca/preload/libswhca.so",
+           "drivers/net/stride/librte_net_stride.so"]
 WANTED_ROUNDS = 9
 QUIET = 1.03  # rounds compare if the fixed loops around them differ by 3 % at most
 

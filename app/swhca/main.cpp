@@ -169,7 +169,9 @@ int main(int argc, char** argv) {
         "Wires and their keys (`\\,` is a comma in a value):\n"
         "  pair  peer=NAME: the port at the other end; default: the next port with wire=pair\n"
         "  pcap  in=FILE, out=FILE, loop=N (0: for ever), rate=PPS\n"
-        "  gen   generates traffic and checks what comes back\n"
+        "  gen   size=N|A-B|imix, flows=N, vlan=ID, proto=udp|tcp, ipv6=on, bad_csum=1/N, dst=MAC, seed=N,\n"
+        "        count=N, rate=PPS (default: as fast as the receiver takes it), check=on: compare what comes "
+        "back\n"
         "Keys of every port:\n" +
         swhca::port_keys_help() +
         "Then -- and the command with its arguments.\n"

@@ -41,7 +41,7 @@ ip link set lo up
 ip link add swhca0 type veth peer name swhca1
 ip link set swhca0 up
 ip link set swhca1 up
-LD_PRELOAD="$SWHCA_PRELOAD" exec "$@"
+exec "$@"
 """
 
 
@@ -60,19 +60,16 @@ def missing(driver):
 
 def bench_command(build, driver, wire, arguments, memory_mib):
     """(command, environment) of one stride-bench process on one port with `wire`."""
-    preload = f"{build}/lib/swhca/preload/libswhca.so"
     cpus = machine.cpus()
-    command = [f"{build}/app/stride-bench/stride-bench", "--name", driver.name, *driver.arguments, *arguments, "--",
-               "--lcores", f"0@{cpus[-1]}", "--no-telemetry", "--log-level", "lib.eal:warning",
-               "--file-prefix", f"bench{os.getpid()}", *machine.memory_args(memory_mib)]
-    environment = {**os.environ, "SWHCA_ENGINE": f"cpu={cpus[0]}", "SWHCA_PRELOAD": preload}
+    hca = [f"{build}/app/swhca/swhca", "run", "--engine", f"cpu={cpus[0]}", "--port"]
+    bench = [f"{build}/app/stride-bench/stride-bench", "--name", driver.name, *driver.arguments, *arguments, "--",
+             "--lcores", f"0@{cpus[-1]}", "--no-telemetry", "--log-level", "lib.eal:warning",
+             "--file-prefix", f"bench{os.getpid()}", *machine.memory_args(memory_mib)]
+    library_path = f"{build}/drivers/net/stride:{os.environ.get('LD_LIBRARY_PATH', '')}".rstrip(":")
+    environment = {**os.environ, "LD_LIBRARY_PATH": library_path}
     if driver.kind == "stride":
-        environment["SWHCA_PORTS"] = f"mlx5_0,{wire}"
-        environment["LD_LIBRARY_PATH"] = f"{build}/drivers/net/stride:{os.environ.get('LD_LIBRARY_PATH', '')}".rstrip(":")
         vdev = ",".join(filter(None, ["net_stride0,ibdev=mlx5_0", driver.devargs]))
-        command += ["--no-pci", "-d", "librte_net_stride.so", "--vdev", vdev]
-        return ["env", f"LD_PRELOAD={preload}", *command], environment
-    environment["SWHCA_PORTS"] = f"mlx5_0,netdev=swhca0,{wire}"
-    environment["SWHCA_PCI"] = "1"
-    command += ["-a", f"{PCI_ADDRESS},{driver.devargs}"]
-    return ["unshare", "--net", "--mount", "sh", "-c", COMPANION, "sh", *command], environment
+        return [*hca, f"mlx5_0,{wire}", "--", *bench, "--no-pci", "-d", "librte_net_stride.so", "--vdev", vdev], environment
+    hca += [f"mlx5_0,netdev=swhca0,{wire}", "--pci", "--"]
+    return ["unshare", "--net", "--mount", "sh", "-c", COMPANION, "sh", *hca, *bench,
+            "-a", f"{PCI_ADDRESS},{driver.devargs}"], environment

@@ -2,6 +2,7 @@
 #include "swhca/wire/gen_options.hpp"
 
 #include "base/format.hpp"
+#include "swhca/wire/options.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -111,33 +112,22 @@ const Key keys[] = {
     {"check", "on or off", [](std::string_view v, GenOptions& o) { return read_switch(v, o.check); }},
 };
 
-std::string known_keys() {
-    std::string names;
-    for (const Key& key : keys)
-        names += (names.empty() ? "" : ", ") + std::string{key.name};
-    return names;
-}
-
-Status read_one(const std::string& port, const std::pair<std::string, std::string>& given,
-                GenOptions& options) {
-    const auto& [name, value] = given;
-    const auto* key = std::find_if(std::begin(keys), std::end(keys),
-                                   [&name = name](const Key& known) { return name == known.name; });
-    if (key == std::end(keys))
-        return Error{EINVAL, strprintf("port %s: wire gen has no key %s; it has %s", port.c_str(),
-                                       name.c_str(), known_keys().c_str())};
-    if (!key->read(value, options))
-        return Error{EINVAL, strprintf("port %s: %s=%s: the key takes %s", port.c_str(), name.c_str(),
-                                       value.c_str(), key->takes)};
-    return {};
+const Key& key_of(std::string_view name) {
+    return *std::find_if(std::begin(keys), std::end(keys),
+                         [name](const Key& key) { return name == key.name; });
 }
 
 } // namespace
 
 Result<GenOptions> parse_gen_options(const PortOptions& options) {
+    Status known = check_keys(options, {"size", "flows", "vlan", "proto", "ipv6", "bad_csum", "dst", "seed",
+                                        "count", "rate", "check"});
+    if (!known) return known.take_error();
     GenOptions parsed;
-    for (const auto& given : options.values)
-        if (Status read = read_one(options.name, given, parsed); !read) return read.take_error();
+    for (const auto& [name, value] : options.values) {
+        const Key& key = key_of(name);
+        if (!key.read(value, parsed)) return option_error(options, name, std::string{"takes "} + key.takes);
+    }
     const std::uint32_t least = parsed.header_length() + gen_stamp_bytes;
     if (parsed.min_bytes < least)
         return Error{EINVAL,
