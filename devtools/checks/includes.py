@@ -13,7 +13,7 @@ ALLOWED = {
     "lib/ibv": {"base", "mlx5"},  # mlx5: rings.hpp only, see below
     "lib/mlx5": {"base"},
     "lib/mprq": {"base", "ibv", "mlx5"},
-    "lib/mbufqp": {"base", "ibv", "mlx5"},
+    "lib/mbufqp": {"base", "ibv", "mlx5", "mprq"},  # mprq: get receives over it
     "drivers": {"base", "ibv", "mlx5", "mprq", "mbufqp"},
 }
 LIBRARIES = {"base", "swhca", "ibv", "mlx5", "mprq", "mbufqp"}

@@ -233,7 +233,7 @@ std::uint32_t TxQueue::write_avail() const noexcept {
     if (hot_.broken) return 0;
     const std::uint32_t packets = hot_.mbuf_mask + 1U - in_flight();
     const std::uint32_t wqebbs = hot_.wqebb_mask + 1U - static_cast<std::uint16_t>(hot_.pi - hot_.ci);
-    return std::min(packets, wqebbs);
+    return std::min(packets, wqebbs / cold_.encap.usual_wqebbs);
 }
 
 int TxQueue::descriptor_status(std::uint16_t offset) noexcept {

@@ -136,7 +136,7 @@ class TxQueue {
     std::uint32_t in_flight() const noexcept {
         return static_cast<std::uint16_t>(hot_.mbuf_head - hot_.mbuf_tail);
     }
-    /// Single-segment packets that put takes now for certain.
+    /// Single-segment packets that put takes now (with neither tag nor anything else that an encap widens).
     std::uint32_t write_avail() const noexcept;
     /// ethdev's tx_descriptor_status: `offset` descriptors behind the next to be used; RTE_ETH_TX_DESC_DONE,
     /// _FULL, or -EINVAL beyond the ring.

@@ -25,6 +25,7 @@ struct Ethernet {
     static constexpr std::uint32_t max_trailer_bytes = 0;
     static constexpr bool may_refuse = false;
     /// Frames that need no header of their own may share a WQE.
+    static constexpr std::uint32_t usual_wqebbs = 1;
     static constexpr bool shares_wqe = true;
     /// What a queue may be asked for.
     static constexpr TxFeatures features = TxFeatures::from_bits((1U << tx_feature_bits) - 1);

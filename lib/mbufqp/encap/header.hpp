@@ -36,6 +36,7 @@ struct EncapShape {
     std::uint32_t address_ds{};
     std::uint32_t max_header_bytes{};
     std::uint32_t max_trailer_bytes{};
+    std::uint32_t usual_wqebbs{}; ///< of a single-segment packet; rewritten and tagged ones may take more
     bool (*has_header)(TxFeatures features) noexcept {};
 
     /// DS around the data segments, at most.
@@ -51,6 +52,7 @@ constexpr EncapShape encap_shape() noexcept {
             .address_ds = Encap::address_ds,
             .max_header_bytes = Encap::max_header_bytes,
             .max_trailer_bytes = Encap::max_trailer_bytes,
+            .usual_wqebbs = Encap::usual_wqebbs,
             .has_header = &Encap::has_header};
 }
 

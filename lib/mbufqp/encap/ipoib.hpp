@@ -148,6 +148,7 @@ struct Ipoib {
     static constexpr std::uint32_t max_header_bytes = 224;
     static constexpr std::uint32_t max_trailer_bytes = 0;
     static constexpr bool may_refuse = true;
+    static constexpr std::uint32_t usual_wqebbs = 2;
     static constexpr bool shares_wqe = false;
     /// What a queue may be asked for.
     static constexpr TxFeatures features{TxFeature::multi_segment, TxFeature::checksum, TxFeature::fast_free};

@@ -24,6 +24,7 @@ struct SentFrame {
     std::uint8_t cs_flags{};
     std::uint8_t opcode{};
     unsigned in_wqe{}; ///< position in its WQE
+    std::vector<std::uint8_t> address{}; ///< datagram segment of an underlay QP's WQE
 };
 
 class FakeHca {
@@ -58,6 +59,9 @@ class FakeHca {
     };
     const std::map<std::uint32_t, Range>& keys() const { return keys_; }
     void remove_key(std::uint32_t lkey) { keys_.erase(lkey); }
+
+    /// DS of datagram segment and pad: 4 for an underlay QP.
+    void set_address_ds(std::uint32_t count) { address_ds_ = count; }
 
     /// Executes up to `max_wqes` posted WQEs; how many.
     unsigned execute(unsigned max_wqes = ~0U) {
@@ -135,9 +139,11 @@ class FakeHca {
             return count == 1 || complain("NOP with segments");
         }
         if (opcode != MLX5_OPCODE_SEND && opcode != 0x29) return complain("opcode");
-        if (count < 2) return complain("no Ethernet segment");
+        if (count < 2 + address_ds_) return complain("no Ethernet segment");
+        for (std::uint32_t i = 0; address_ds_ != 0 && i < 16; ++i)
+            if (*byte(address_ds_ * 16 + i) != std::byte{0}) return complain("pad not 0");
         mlx5_wqe_eth_seg eth{};
-        std::memcpy(&eth, ds(1), 16);
+        std::memcpy(&eth, ds(1 + address_ds_), 16);
         if (eth.rsvd0 != 0 || eth.rsvd1 != 0 || eth.rsvd2 != 0 || eth.mss != 0)
             return complain("Ethernet segment");
         if ((eth.cs_flags & ~(MLX5_ETH_WQE_L3_CSUM | MLX5_ETH_WQE_L4_CSUM)) != 0) return complain("cs_flags");
@@ -147,12 +153,17 @@ class FakeHca {
     bool send(const mlx5_wqe_eth_seg& eth, std::uint32_t count) {
         const std::uint32_t header = be16toh(eth.inline_hdr_sz);
         SentFrame frame{{}, eth.cs_flags, MLX5_OPCODE_SEND, 0};
+        for (std::uint32_t i = 0; address_ds_ != 0 && i < 48; ++i)
+            frame.address.push_back(std::to_integer<std::uint8_t>(*byte(16 + i)));
         for (std::uint32_t i = 0; i < header; ++i)
-            frame.bytes.push_back(std::to_integer<std::uint8_t>(*byte(16 + 14 + i)));
-        std::uint32_t at = 1 + (14 + header + 15) / 16;
+            frame.bytes.push_back(std::to_integer<std::uint8_t>(*byte(16 + address_ds_ * 16 + 14 + i)));
+        std::uint32_t at = 1 + address_ds_ + (14 + header + 15) / 16;
         if (at > count) return complain("header beyond the WQE");
-        for (; at < count; ++at)
-            if (!gather(at, frame.bytes)) return false;
+        while (at < count) {
+            const std::uint32_t inlined = gather_inline(at, count, frame.bytes);
+            if (inlined == 0 && !gather(at, frame.bytes)) return false;
+            at += inlined == 0 ? 1 : inlined;
+        }
         return deliver(std::move(frame));
     }
 
@@ -194,8 +205,22 @@ class FakeHca {
         return true;
     }
 
+    /// DS of an inline data segment at `at`; 0: there is none (or it is broken, which is said).
+    std::uint32_t gather_inline(std::uint32_t at, std::uint32_t count, std::vector<std::uint8_t>& out) {
+        std::uint32_t first;
+        std::memcpy(&first, ds(at), sizeof first);
+        first = be32toh(first);
+        if ((first & 0x80000000U) == 0) return 0;
+        const std::uint32_t bytes = first & 0x3ff;
+        const std::uint32_t used = (4 + bytes + 15) / 16;
+        if ((first & 0x7ffffc00U) != 0 || bytes == 0 || at + used > count) return complain("inline segment");
+        for (std::uint32_t i = 0; i < bytes; ++i)
+            out.push_back(std::to_integer<std::uint8_t>(*byte(at * 16 + 4 + i)));
+        return used;
+    }
+
     bool deliver(SentFrame frame) {
-        if (frame.bytes.size() < 14) return complain("short frame");
+        if (address_ds_ == 0 && frame.bytes.size() < 14) return complain("short frame");
         frames_.push_back(std::move(frame));
         return true;
     }
@@ -232,6 +257,7 @@ class FakeHca {
     std::map<std::uint32_t, Range> keys_{};
     std::uint32_t next_key_{0x1001};
     std::uint16_t ci_{};
+    std::uint32_t address_ds_{};
     std::uint32_t cq_pi_{}, wqes_{}, nops_{};
     bool failed_{};
     std::string broken_{};

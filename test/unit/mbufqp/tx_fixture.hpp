@@ -3,6 +3,7 @@
 #pragma once
 
 #include "fake_hca.hpp"
+#include "mbufqp/encap/encaps.hpp"
 #include "mbufqp/tx_queue.hpp"
 
 #include <gtest/gtest.h>
@@ -32,6 +33,8 @@ struct QueueOptions {
     std::uint32_t min_inline_bytes{};
     std::uint32_t inline_max_bytes{};
     std::uint32_t max_frame_bytes{9618};
+    mbufqp::EncapKind encap{};
+    const void* encap_context{};
 };
 
 class TxFixture : public ::testing::Test {
@@ -72,12 +75,15 @@ class TxFixture : public ::testing::Test {
         config.min_inline_bytes = options.min_inline_bytes;
         config.inline_max_bytes = options.inline_max_bytes;
         config.max_frame_bytes = options.max_frame_bytes;
+        config.encap = mbufqp::encap_shape_of(options.encap);
+        config.encap_context = options.encap_context;
+        hca_->set_address_ds(config.encap.address_ds);
         config.keys = {&TxFixture::find_key, this, &generation_};
         config.recovery = {&TxFixture::recover, this};
         auto made = TxQueue::create(config);
         ASSERT_TRUE(made.ok()) << made.error().what;
         queue_ = std::move(made).value();
-        burst_ = mbufqp::ethernet_burst(queue_->features());
+        burst_ = mbufqp::encap_burst(options.encap, queue_->features());
     }
 
     std::uint16_t put(rte_mbuf** mbufs, std::size_t count) {

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: BSD-3-Clause
+/// get: from what a receive queue hands over to Ethernet frames.
+///
+/// An Ethernet queue's packets are frames already. For another encap a receive burst is followed by this: the
+/// encap finds the frame in each packet, the mbuf is trimmed to it, and what is none is counted and freed.
+#pragma once
+
+#include "base/counter.hpp"
+#include "mbufqp/encap/encaps.hpp"
+#include "mbufqp/encap/receive.hpp"
+
+#include <array>
+#include <cstdint>
+
+struct rte_mbuf;
+
+namespace stride::mbufqp {
+
+/// By RxDrop; written by the queue's thread.
+using RxDropCounters = std::array<Counter, rx_drops>;
+
+/// Trims the packets to their frames and closes the gaps of those dropped; how many are left. `context` is of
+/// the encap's own type.
+using RxDecap = std::uint16_t (*)(void* context, rte_mbuf** packets, std::uint16_t count,
+                                  RxDropCounters& drops) noexcept;
+
+/// nullptr: the encap's packets are frames.
+RxDecap encap_decap(EncapKind kind) noexcept;
+
+} // namespace stride::mbufqp
