@@ -91,6 +91,7 @@ struct RxStats {
     std::uint64_t
         mbuf_shortages{}; ///< bursts cut short by an empty mbuf pool; the packets wait, none is lost
     std::uint64_t buffers_total{}, buffers_posted{}, buffers_spare{}, buffers_held{}; ///< WQE buffers now
+    std::uint64_t buffer_bytes{}; ///< memory of all WQE buffers
 
     std::uint64_t copied() const noexcept {
         return copied_short + copied_no_spare + copied_no_headroom + copied_asked;
@@ -144,6 +145,8 @@ class RxQueue {
     void reset_stats() noexcept;
     /// Completed packets not yet received (eth_rx_queue_count_t). Burst thread.
     std::uint32_t ready_packets() const noexcept;
+    /// Free-running index of the next completion: what a CQ is armed with. Burst thread.
+    std::uint32_t completion_index() const noexcept;
     /// Of the packet `offset` places from the next one to be received. Burst thread.
     DescriptorStatus descriptor_status(std::uint16_t offset) const noexcept;
     /// nb_desc: packets a full ring takes.

@@ -47,8 +47,8 @@ constexpr std::uint64_t RxStats::*const counting[] = {
     &RxStats::recoveries,      &RxStats::failed_recoveries,
     &RxStats::mbuf_shortages,
 };
-static_assert(sizeof(RxStats) == sizeof counting + 4 * sizeof(std::uint64_t),
-              "a counter is missing here, or in the four gauges");
+static_assert(sizeof(RxStats) == sizeof counting + 5 * sizeof(std::uint64_t),
+              "a counter is missing here, or in the five gauges");
 
 } // namespace
 
@@ -60,6 +60,7 @@ RxStats RxQueue::stats() const noexcept {
     if (queue.kind != QueueKind::striding) return stats;
     const std::uint64_t away = queue.striding.pool->away();
     stats.buffers_total = queue.striding.pool->buffers();
+    stats.buffer_bytes = stats.buffers_total * queue.striding.geometry.wqe_bytes();
     stats.buffers_posted = queue.started ? queue.striding.geometry.wqes() : 0;
     // Read while a burst runs, these may be one off.
     stats.buffers_held = away > stats.buffers_posted ? away - stats.buffers_posted : 0;

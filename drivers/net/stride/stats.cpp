@@ -44,6 +44,7 @@ constexpr Counter<RxStats> rx_counters[] = {
     {"buffers_posted", &RxStats::buffers_posted, true},
     {"buffers_spare", &RxStats::buffers_spare, true},
     {"buffers_held", &RxStats::buffers_held, true},
+    {"buffer_bytes", &RxStats::buffer_bytes, true},
 };
 
 constexpr Counter<TxStats> tx_counters[] = {
