@@ -34,10 +34,9 @@ void notify_cq(Cq& cq, bool solicited_or_error) noexcept;
 inline void write_cqe(Cq& cq, CqeImage& image, bool solicited_or_error = false) noexcept {
     prm::Cqe::owner::set(image.data(), cq.size.round_parity(cq.pi) ? 1 : 0);
     std::byte* slot = cq_slot(cq, cq.pi);
-    std::memcpy(slot, image.bytes.data(), prm::Cqe::tail_offset);
-    std::uint64_t tail;
-    std::memcpy(&tail, image.bytes.data() + prm::Cqe::tail_offset, sizeof tail);
-    stride::store_to_device(reinterpret_cast<std::uint64_t*>(slot + prm::Cqe::tail_offset), tail);
+    std::memcpy(slot, image.bytes.data(), prm::Cqe::owner_offset);
+    // A store of exactly the byte that programs load: what was written before is ordered by it.
+    stride::store_to_device(slot + prm::Cqe::owner_offset, image.bytes[prm::Cqe::owner_offset]);
     ++cq.pi;
     if (cq.armed) [[unlikely]]
         notify_cq(cq, solicited_or_error);

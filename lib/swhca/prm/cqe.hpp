@@ -38,8 +38,8 @@ enum class Syndrome : std::uint8_t {
 /// CQE of a completed send or receive (PRM "Completion Queue Element").
 struct Cqe {
     static constexpr unsigned bytes = 64;
-    static constexpr unsigned tail_offset = 0x38; ///< last 8 bytes, with the owner bit: written last, at once
-    using outer_l3_ipv6 = Field<0x00, 25, 25>;    ///< outer header of a tunnelled packet
+    static constexpr unsigned owner_offset = 0x3f; ///< byte with opcode and owner bit, written last
+    using outer_l3_ipv6 = Field<0x00, 25, 25>;     ///< outer header of a tunnelled packet
     using tunneled = Field<0x00, 24, 24>;
     using wqe_id = Field<0x00, 15, 0>; ///< striding RQ: index of the WQE
     using rx_hash_result = Field<0x0c, 31, 0>;
