@@ -5,11 +5,15 @@
 #include "base/log.hpp"
 #include "ibv/memory_key.hpp"
 
+#include <algorithm>
+
 namespace stride::pmd {
 namespace {
 
 /// Smallest striding WQE that ConnectX takes; verbs does not tell.
 constexpr std::uint32_t min_log_wqe_bytes = 14;
+/// libmlx5 makes no ring smaller than 64 bytes, four WQEs of one segment.
+constexpr std::uint32_t min_wqes = 4;
 
 Result<mprq::RegisteredMemory> register_memory(void* context, void* base, std::size_t bytes) {
     const RxSlot& slot = *static_cast<RxSlot*>(context);
@@ -107,9 +111,9 @@ Result<Shape> shape_of(RxSlot& slot) {
     if (!slot.port->device->caps().striding.raw_packet) {
         auto sges = mprq::RxQueue::single_packet_sges(config_of(slot));
         if (!sges) return sges.take_error();
-        shape.rq.wqes = slot.descriptors;
+        shape.rq.wqes = std::max<std::uint32_t>(slot.descriptors, min_wqes);
         shape.rq.sges = sges.value();
-        shape.cqes = slot.descriptors;
+        shape.cqes = shape.rq.wqes;
         return shape;
     }
     auto plan = plan_for(slot);

@@ -183,6 +183,12 @@ void EthdevTest::expect_traffic(std::uint64_t first, std::uint32_t count, std::u
     }
 }
 
+bool EthdevTest::attaches(std::uint16_t port) {
+    rte_eth_burst_mode mode{};
+    return rte_eth_rx_burst_mode_get(port, 0, &mode) == 0 &&
+           std::string_view{mode.info}.find("attach") != std::string_view::npos;
+}
+
 std::uint64_t EthdevTest::xstat(std::uint16_t port, std::string_view name) {
     std::uint64_t id = 0, value = 0;
     const std::string text{name};

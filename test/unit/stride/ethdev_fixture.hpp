@@ -58,6 +58,8 @@ class EthdevTest : public testing::Test {
     void expect_traffic(std::uint64_t first, std::uint32_t count, std::uint32_t bytes = 200,
                         std::uint32_t at_once = 64);
     static bool is_intact(const rte_mbuf* mbuf, const FrameSpec& spec);
+    /// Whether the started port hands out packets in the device's buffers (the device has striding RQs).
+    static bool attaches(std::uint16_t port);
     /// mbufs of the pool that are somewhere else, once the driver had time to bring back what was sent.
     unsigned in_use() const { return rte_mempool_in_use_count(pool_); }
     static std::uint64_t xstat(std::uint16_t port, std::string_view name);

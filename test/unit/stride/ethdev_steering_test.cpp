@@ -107,7 +107,8 @@ TEST_F(EthdevSteering, FlowsSpreadOverTheQueuesAndTheRetaMovesThem) {
 
     rte_eth_dev_info info{};
     ASSERT_EQ(rte_eth_dev_info_get(a_, &info), 0);
-    std::vector<rte_eth_rss_reta_entry64> reta(info.reta_size / RTE_ETH_RETA_GROUP_SIZE);
+    std::vector<rte_eth_rss_reta_entry64> reta((info.reta_size + RTE_ETH_RETA_GROUP_SIZE - 1) /
+                                               RTE_ETH_RETA_GROUP_SIZE);
     for (auto& entry : reta) {
         entry.mask = ~0ULL;
         for (auto& queue : entry.reta)
