@@ -246,6 +246,8 @@ std::uint32_t count_ready(const RxQueueState& queue, std::uint32_t limit) noexce
 
 } // namespace
 
+std::uint32_t RxQueue::completion_index() const noexcept { return state_of(*this).hot.cq.ci(); }
+
 std::uint32_t RxQueue::ready_packets() const noexcept { return count_ready(state_of(*this), UINT32_MAX); }
 
 DescriptorStatus RxQueue::descriptor_status(std::uint16_t offset) const noexcept {
