@@ -68,15 +68,15 @@ class Runner:
         self.build = str(ROOT / options.build)
         self.failures = {}
 
-    def run(self, driver, wire, arguments, memory_mib=512):
-        """One process; its JSON, or None, with the reason kept, if it fails."""
+    def run(self, driver, case, wire, arguments, memory_mib=512):
+        """One process; its JSON, or None, with the reason kept under driver and case, if it fails."""
         with tempfile.NamedTemporaryFile(suffix=".json") as result:
             command, environment = bench_command(self.build, driver, f"wire=gen,flows=256,seed=1,{wire}",
                                                  [*arguments, "--json", result.name], memory_mib)
             done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=600)
             if done.returncode != 0:
                 lines = (done.stderr.strip() or done.stdout.strip() or f"exit code {done.returncode}").splitlines()
-                self.failures[driver.name] = next((line for line in lines if "stride-bench:" in line), lines[-1])
+                self.failures[driver.name, case] = next((line for line in lines if "stride-bench:" in line), lines[-1])
                 return None
             return json.load(result)
 
@@ -91,7 +91,7 @@ def measure(runner, options):
                 extra = ["--rounds", str(options.rounds), "--max-seconds", str(options.max_seconds)]
                 if options.instructions and number == 0:
                     extra.append("--instructions")
-                document = runner.run(driver, wire, [*arguments, *extra])
+                document = runner.run(driver, case, wire, [*arguments, *extra], 2048 if "queues64" in case else 512)
                 if document is not None:
                     documents[case][driver.name].append(document)
             say(f"pass {number + 1} of {options.passes}: {case}")
@@ -156,7 +156,7 @@ def print_case(case, drivers):
                 continue
             first = first or one["median"]
             ratio = one["median"] / first if one["median"] and first else None
-            note = "" if one["kept"] >= WANTED_ROUNDS else "  too few quiet rounds"
+            note = f"  {result['modes']}" if one["kept"] >= WANTED_ROUNDS else "  too few quiet rounds"
             say(f"  {name:<20}{number(one['median']):>8}{number(one['min']):>8}{number(ratio, 2):>8}{one['kept']:>6}"
                 f"{one['total']:>6}{number(one['instructions']):>14}{note}")
 
@@ -228,8 +228,8 @@ def main():
     if options.burst_memory:
         document["burst_memory"] = memory.measure(runner, options.drivers, options.burst_memory)
         memory.show(document["burst_memory"], options.burst_memory, say)
-    for name, reason in runner.failures.items():
-        say(f"failed: {name}: {reason}")
+    for (name, case), reason in runner.failures.items():
+        say(f"failed: {name}, {case}: {reason}")
     if options.json:
         pathlib.Path(options.json).write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
     if options.svg:

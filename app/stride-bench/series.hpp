@@ -67,11 +67,12 @@ class Bench {
   private:
     template <class Work>
     Cost measure(bool count_instructions, unsigned packets, Work&& work);
-    void receive_and_take(unsigned packets);
-    void receive(unsigned packets);
-    void free_received(unsigned packets) noexcept;
-    void forward(unsigned packets);
-    void send(unsigned packets) noexcept;
+    // What is timed; each returns how many packets it dealt with, `packets` at least.
+    unsigned receive_and_take(unsigned packets);
+    unsigned receive(unsigned packets);
+    unsigned free_received(unsigned packets) noexcept;
+    unsigned forward(unsigned packets);
+    unsigned send(unsigned packets) noexcept;
     unsigned arrive(unsigned to_send);
     void prepare_to_send();
 

@@ -17,7 +17,7 @@ def measure(runner, drivers, packets):
         found[driver.name] = None
         for ring in RINGS:
             arguments = ["--absorb", str(packets), "--rxd", str(ring), "--size", "1514"]
-            document = runner.run(driver, "size=imix", arguments, 1024)
+            document = runner.run(driver, "burst-memory", "size=imix", arguments, 1024)
             if document is None:
                 break
             if document["absorbed"] >= packets:
