@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 
-from benchtools import chart, memory
+from benchtools import chart, endtoend, memory
 from benchtools.hca import DRIVERS, Driver, bench_command, missing
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -29,7 +29,7 @@ CASES = {
     "rx-imix": ("size=imix", ["--mode", "rx", "--size", "1514"], ["rx+free", "rx", "free"]),
     "cold-64": ("size=64", ["--mode", "rx", "--size", "64", "--cold", "--touch"], ["rx+free"]),
     "hold64-256": ("size=256", ["--mode", "rx", "--size", "256", "--hold", "64"], ["rx+free"]),
-    "hold50%-256": ("size=256", ["--mode", "rx", "--size", "256", "--hold", "50%"], ["rx+free"]),
+    "hold50-256": ("size=256", ["--mode", "rx", "--size", "256", "--hold", "50%"], ["rx+free"]),
     "tx-64": ("size=64", ["--mode", "tx", "--size", "64"], ["tx"]),
     "tx-64-fast-free": ("size=64", ["--mode", "tx", "--size", "64", "--fast-free"], ["tx"]),
     "tx-1500": ("size=1500", ["--mode", "tx", "--size", "1500"], ["tx"]),
@@ -174,10 +174,11 @@ def print_per_packet(results):
 def parse():
     """The command line."""
     parser = argparse.ArgumentParser(prog="devtools/bench", description=__doc__)
-    parser.add_argument("--drivers", default=",".join(DRIVERS), help="in order; ratios are to the first (%(default)s)")
+    parser.add_argument("--drivers", default=",".join(DRIVERS), metavar="NAME,...",
+                        help="in order; ratios are to the first (%(default)s)")
     parser.add_argument("--driver", action="append", default=[], metavar="NAME=BASE:DEVARGS",
                         help="one more driver: BASE of the list above with more devargs")
-    parser.add_argument("--cases", default=",".join(CASES), help="%(default)s")
+    parser.add_argument("--cases", default=",".join(CASES), metavar="CASE,...", help="%(default)s; or none")
     parser.add_argument("--quick", action="store_true", help=f"only {', '.join(QUICK)}, one pass")
     parser.add_argument("--passes", type=int, default=3, help="processes of each driver and case (%(default)s)")
     parser.add_argument("--rounds", type=int, default=9, help="quiet rounds of each process (%(default)s)")
@@ -185,6 +186,8 @@ def parse():
     parser.add_argument("--instructions", action="store_true", help="count them too (slow)")
     parser.add_argument("--burst-memory", type=int, default=0, metavar="PACKETS",
                         help="also: receive memory that takes so many IMIX packets without a poll")
+    parser.add_argument("--end-to-end", action="store_true", help="also: rates with the engine on one CPU, testpmd on another; "
+                        "net_memif, vhost and af_xdp beside")
     parser.add_argument("--build", default="build", help="build folder (%(default)s)")
     parser.add_argument("--no-build", action="store_true", help="take it as it is")
     parser.add_argument("--json", help="file for all results")
@@ -199,7 +202,7 @@ def parse():
         known[name] = Driver(name, DRIVERS[base].kind, ",".join(filter(None, [DRIVERS[base].devargs, devargs])),
                              DRIVERS[base].arguments)
     names = options.drivers.split(",") + [text.partition("=")[0] for text in options.driver]
-    options.cases = QUICK if options.quick else options.cases.split(",")
+    options.cases = QUICK if options.quick else [case for case in options.cases.split(",") if case != "none"]
     options.passes = 1 if options.quick else options.passes
     for kind, given, all_names in (("driver", names, known), ("case", options.cases, CASES)):
         for name in given:
@@ -228,6 +231,9 @@ def main():
     if options.burst_memory:
         document["burst_memory"] = memory.measure(runner, options.drivers, options.burst_memory)
         memory.show(document["burst_memory"], options.burst_memory, say)
+    if options.end_to_end:
+        document["end_to_end"] = endtoend.measure(runner.build, endtoend.drivers_here())
+        endtoend.show(document["end_to_end"], say)
     for (name, case), reason in runner.failures.items():
         say(f"failed: {name}, {case}: {reason}")
     if options.json:

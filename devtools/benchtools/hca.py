@@ -24,13 +24,13 @@ class Driver:
 
 
 DRIVERS = {driver.name: driver for driver in (
-    Driver("stride", "stride"),
-    Driver("stride-attach", "stride", "copy_threshold_bytes=0"),
-    Driver("stride-copy", "stride", "copy_always=1"),
     Driver("mlx5", "mlx5", MLX5),
     Driver("mlx5-mprq", "mlx5", MPRQ),
     Driver("mlx5-mprq-attach", "mlx5", f"{MPRQ},mprq_max_memcpy_len=0"),
     Driver("mlx5-mprq-scalar", "mlx5", f"{MPRQ},rx_vec_en=0"),
+    Driver("stride", "stride"),
+    Driver("stride-attach", "stride", "copy_threshold_bytes=0"),
+    Driver("stride-copy", "stride", "copy_always=1"),
 )}
 
 # net/mlx5 wants a network interface beside its device: one end of a veth pair, in a network namespace (and a view of
