@@ -57,7 +57,7 @@ class Lockstep(unittest.TestCase):
 
     def test_instructions(self):
         """stride-bench counts the same instructions twice"""
-        first, second = (self.bench("stride", "size=64", "--mode", "rx", "--instructions") for _ in range(2))
+        first, second = (self.bench("stride", "size=64", "--mode", "rx", "--instructions", "--packets", "64") for _ in range(2))
         one, other = (d["cycles_per_packet"]["rx+free"]["instructions"] for d in (first, second))
         self.assertGreater(one, 20)
         self.assertAlmostEqual(one, other, delta=one / 50)
