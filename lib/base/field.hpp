@@ -19,6 +19,7 @@ struct Field {
     static_assert(High < 32 && Low <= High, "bits are written high:low");
 
     static constexpr unsigned byte_offset = ByteOffset;
+    static constexpr unsigned low_bit = Low;
     static constexpr unsigned width_bits = High - Low + 1;
     /// Largest value the field holds, also its mask before shifting.
     static constexpr std::uint32_t max = width_bits == 32 ? 0xffffffffU : (1U << width_bits) - 1;
@@ -39,6 +40,22 @@ struct Field {
         return whole;
     }
 };
+
+/// A whole dword: the fields named have the values, every other bit is 0. Values beyond their field are cut.
+template <class First, class... Rest, class... Values>
+be32 make_dword(std::uint32_t first, Values... rest) noexcept {
+    static_assert(sizeof...(Rest) == sizeof...(Values), "a value for each field");
+    static_assert(((Rest::byte_offset == First::byte_offset) && ...), "fields of one dword");
+    return (((first & First::max) << First::low_bit) | ... |
+            ((static_cast<std::uint32_t>(rest) & Rest::max) << Rest::low_bit));
+}
+
+/// Writes such a dword where its fields lie.
+template <class First, class... Rest, class... Values>
+void set_dword(void* base, std::uint32_t first, Values... rest) noexcept {
+    const be32 whole = make_dword<First, Rest...>(first, rest...);
+    std::memcpy(static_cast<std::byte*>(base) + First::byte_offset, &whole, sizeof whole);
+}
 
 /// Two consecutive dwords holding one 64-bit number, high dword first.
 template <unsigned ByteOffset>

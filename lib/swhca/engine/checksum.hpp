@@ -57,6 +57,19 @@ inline std::uint64_t sum_bytes(const std::byte* data, std::size_t length) noexce
     return sum;
 }
 
+/// The sum of a whole number of 4-byte words; unrolled.
+template <std::size_t Length>
+std::uint64_t sum_fixed(const std::byte* data) noexcept {
+    static_assert(Length % 4 == 0);
+    std::uint64_t sum = 0;
+    for (std::size_t i = 0; i < Length; i += 4) {
+        std::uint32_t word;
+        std::memcpy(&word, data + i, 4);
+        sum += word;
+    }
+    return sum;
+}
+
 /// The sum of bytes that begin at an odd offset of the packet.
 constexpr std::uint64_t sum_at_odd(std::uint64_t sum) noexcept {
     const std::uint16_t folded = fold_sum(sum);

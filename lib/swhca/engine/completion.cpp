@@ -64,18 +64,15 @@ void write_error_cqe(Cq& cq, const Failure& failure) noexcept {
         overrun_cq(cq);
         return;
     }
-    CqeImage image;
-    prm::ErrorCqe::wqe_id::set(image.data(), failure.wqe_id);
-    prm::ErrorCqe::user_index::set(image.data(), failure.user_index);
-    prm::ErrorCqe::vendor_syndrome::set(image.data(), failure.vendor_syndrome);
-    prm::ErrorCqe::syndrome::set(image.data(), static_cast<std::uint32_t>(failure.syndrome));
-    prm::ErrorCqe::send_opcode::set(image.data(), failure.send_opcode);
-    prm::ErrorCqe::qpn::set(image.data(), failure.qpn);
-    prm::ErrorCqe::wqe_counter::set(image.data(), failure.wqe_counter);
+    void* cqe = begin_cqe(cq);
+    stride::set_dword<prm::ErrorCqe::wqe_id>(cqe, failure.wqe_id);
+    stride::set_dword<prm::ErrorCqe::user_index>(cqe, failure.user_index);
+    stride::set_dword<prm::ErrorCqe::vendor_syndrome, prm::ErrorCqe::syndrome>(cqe, failure.vendor_syndrome,
+                                                                               failure.syndrome);
+    stride::set_dword<prm::ErrorCqe::send_opcode, prm::ErrorCqe::qpn>(cqe, failure.send_opcode, failure.qpn);
     const prm::CqeOpcode opcode =
         failure.requester ? prm::CqeOpcode::requester_error : prm::CqeOpcode::responder_error;
-    prm::Cqe::opcode::set(image.data(), static_cast<std::uint32_t>(opcode));
-    write_cqe(cq, image, true);
+    publish_cqe(cq, {failure.wqe_counter, opcode, true});
 }
 
 } // namespace swhca

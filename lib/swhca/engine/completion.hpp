@@ -8,15 +8,10 @@
 #include "swhca/prm/cqe.hpp"
 
 #include <array>
+#include <bit>
 #include <cstring>
 
 namespace swhca {
-
-/// A CQE in the making.
-struct alignas(64) CqeImage {
-    std::array<std::byte, prm::cqe_bytes> bytes{};
-    void* data() noexcept { return bytes.data(); }
-};
 
 /// Reads the consumer index anew; a CQ is full if this is false too. Cold: once a round of the ring.
 bool refresh_cq_room(Cq& cq) noexcept;
@@ -30,16 +25,33 @@ void overrun_cq(Cq& cq) noexcept;
 /// Sends the event an armed CQ owes for a completion. Cold.
 void notify_cq(Cq& cq, bool solicited_or_error) noexcept;
 
-/// Writes `image` as the next CQE, owner bit last. The caller has seen cq_has_room.
-inline void write_cqe(Cq& cq, CqeImage& image, bool solicited_or_error = false) noexcept {
-    prm::Cqe::owner::set(image.data(), cq.size.round_parity(cq.pi) ? 1 : 0);
+/// The next CQE of a CQ, zeroed but for its last dword, to be filled where it lies: an image that is copied
+/// would wait for its own stores. The caller has seen cq_has_room, and ends with publish_cqe.
+inline void* begin_cqe(Cq& cq) noexcept {
     std::byte* slot = cq_slot(cq, cq.pi);
-    std::memcpy(slot, image.bytes.data(), prm::Cqe::owner_offset);
+    std::memset(slot, 0, prm::Cqe::last_dword_offset);
+    return slot;
+}
+
+/// What the last dword of a CQE says.
+struct CqeTail {
+    std::uint32_t wqe_counter{};
+    prm::CqeOpcode opcode{};
+    bool solicited_or_error{};
+};
+
+/// Completes the CQE of begin_cqe and hands it over: owner bit last.
+inline void publish_cqe(Cq& cq, const CqeTail& tail) noexcept {
+    std::byte* slot = cq_slot(cq, cq.pi);
+    const be32 dword = stride::make_dword<prm::Cqe::wqe_counter, prm::Cqe::opcode, prm::Cqe::owner>(
+        tail.wqe_counter, tail.opcode, cq.size.round_parity(cq.pi));
+    const auto last = std::bit_cast<std::array<std::byte, sizeof dword>>(dword);
+    std::memcpy(slot + prm::Cqe::last_dword_offset, last.data(), last.size() - 1);
     // A store of exactly the byte that programs load: what was written before is ordered by it.
-    stride::store_to_device(slot + prm::Cqe::owner_offset, image.bytes[prm::Cqe::owner_offset]);
+    stride::store_to_device(slot + prm::Cqe::owner_offset, last.back());
     ++cq.pi;
     if (cq.armed) [[unlikely]]
-        notify_cq(cq, solicited_or_error);
+        notify_cq(cq, tail.solicited_or_error);
 }
 
 /// Looks at the arm word of a CQ with a channel: arms it, or fires at once if completions came meanwhile.

@@ -109,30 +109,21 @@ void scatter_bytes(std::span<const MemoryPart> parts, std::uint32_t offset, cons
     writer.put(bytes.data, bytes.length_bytes);
 }
 
-void describe_packet(CqeImage& image, const Rq& rq, const Arrival& arrival) noexcept {
-    void* cqe = image.data();
+void describe_packet(void* cqe, const Rq& rq, const Arrival& arrival) noexcept {
     const PacketInfo& info = arrival.info;
     const RssResult& rss = arrival.rss;
-    Cqe::rx_hash_result::set(cqe, rss.hash);
-    Cqe::rx_hash_l4_destination::set(cqe, rss.l4_destination);
-    Cqe::rx_hash_l4_source::set(cqe, rss.l4_source);
-    Cqe::rx_hash_ip_destination::set(cqe, rss.ip_destination);
-    Cqe::rx_hash_ip_source::set(cqe, rss.ip_source);
-    Cqe::l2_ok::set(cqe, 1);
-    Cqe::l3_ok::set(cqe, l3_checksum_ok(*arrival.frame, info) ? 1 : 0);
-    Cqe::l4_ok::set(cqe, l4_checksum_ok(*arrival.frame, info) ? 1 : 0);
-    Cqe::ip_fragment::set(cqe, info.fragment ? 1 : 0);
-    Cqe::l4_type::set(cqe, static_cast<std::uint32_t>(info.l4_type));
-    Cqe::l3_type::set(cqe, static_cast<std::uint32_t>(l3_type(info)));
-    Cqe::ip_options::set(cqe, info.ip_options ? 1 : 0);
-    if (strips(rq, arrival)) {
-        Cqe::vlan_stripped::set(cqe, 1);
-        Cqe::vlan_tci::set(cqe, info.vlan_tci);
-    }
-    Cqe::user_index::set(cqe, rq.user_index);
+    const bool strip = strips(rq, arrival);
+    stride::set_dword<Cqe::rx_hash_result>(cqe, rss.hash);
+    stride::set_dword<Cqe::rx_hash_l4_destination, Cqe::rx_hash_l4_source, Cqe::rx_hash_ip_destination,
+                      Cqe::rx_hash_ip_source>(cqe, rss.l4_destination, rss.l4_source, rss.ip_destination,
+                                              rss.ip_source);
+    stride::set_dword<Cqe::l2_ok, Cqe::l3_ok, Cqe::l4_ok, Cqe::ip_fragment, Cqe::l4_type, Cqe::l3_type,
+                      Cqe::ip_options, Cqe::vlan_stripped, Cqe::vlan_tci>(
+        cqe, 1, l3_checksum_ok(*arrival.frame, info), l4_checksum_ok(*arrival.frame, info), info.fragment,
+        info.l4_type, l3_type(info), info.ip_options, strip, strip ? info.vlan_tci : 0);
+    stride::set_dword<Cqe::user_index>(cqe, rq.user_index);
     Cqe::timestamp::set(cqe, arrival.timestamp_ns);
-    Cqe::flow_tag::set(cqe, arrival.destination->tag);
-    Cqe::opcode::set(cqe, static_cast<std::uint32_t>(prm::CqeOpcode::responder_send));
+    stride::set_dword<Cqe::flow_tag>(cqe, arrival.destination->tag);
 }
 
 } // namespace swhca

@@ -106,11 +106,11 @@ void parse_ipv6(const View& view, std::uint32_t frame_bytes, PacketInfo& info) n
 
 } // namespace
 
-PacketInfo parse(const Frame& frame) noexcept {
-    PacketInfo info;
+void parse_into(const Frame& frame, PacketInfo& info) noexcept {
+    info = PacketInfo{};
     const Segment& first = frame.segments.front();
     const View view{first.data, std::min(std::min(first.length_bytes, frame.length_bytes), header_bytes)};
-    if (!view.has(0, ethernet_header_bytes)) return info;
+    if (!view.has(0, ethernet_header_bytes)) return;
     std::uint32_t offset = 12;
     std::uint16_t type = view.u16(offset);
     while ((type == ether_type_vlan || type == ether_type_qinq) && view.has(offset, 6)) {
@@ -123,12 +123,9 @@ PacketInfo parse(const Frame& frame) noexcept {
     info.l3_offset = static_cast<std::uint16_t>(offset + 2);
     if (type == ether_type_ipv4) parse_ipv4(view, frame.length_bytes, info);
     if (type == ether_type_ipv6) parse_ipv6(view, frame.length_bytes, info);
-    return info;
 }
 
-std::uint64_t sum_frame(const Frame& frame, std::uint32_t offset, std::uint32_t length) noexcept {
-    const Segment& first = frame.segments.front();
-    if (offset + length <= first.length_bytes) return sum_bytes(first.data + offset, length);
+std::uint64_t sum_segments(const Frame& frame, std::uint32_t offset, std::uint32_t length) noexcept {
     std::uint64_t sum = 0;
     std::uint32_t summed = 0;
     for (const Segment& segment : frame.segments) {
@@ -151,15 +148,18 @@ std::uint64_t pseudo_header_sum(const std::byte* frame, const PacketInfo& info,
     const std::uint64_t length =
         sum_term(static_cast<std::uint16_t>(l4_bytes)) + sum_term(static_cast<std::uint16_t>(l4_bytes >> 16));
     const std::uint64_t rest = length + sum_term(info.ip_proto);
-    if (info.ip_version == 4) return rest + sum_bytes(frame + info.l3_offset + 12, 8);
-    return rest + sum_bytes(frame + info.l3_offset + 8, 32);
+    if (info.ip_version == 4) return rest + sum_fixed<8>(frame + info.l3_offset + 12);
+    return rest + sum_fixed<32>(frame + info.l3_offset + 8);
 }
 
 bool l3_checksum_ok(const Frame& frame, const PacketInfo& info) noexcept {
     if (info.ip_version == 6) return true;
     if (info.ip_version != 4) return false;
     const std::uint32_t header = static_cast<std::uint32_t>(info.l4_offset - info.l3_offset);
-    return fold_sum(sum_bytes(frame.segments.front().data + info.l3_offset, header)) == 0xffffU;
+    const std::byte* const l3 = frame.segments.front().data + info.l3_offset;
+    if (header == ipv4_header_bytes) [[likely]]
+        return fold_sum(sum_fixed<ipv4_header_bytes>(l3)) == 0xffffU;
+    return fold_sum(sum_bytes(l3, header)) == 0xffffU;
 }
 
 bool l4_checksum_ok(const Frame& frame, const PacketInfo& info) noexcept {

@@ -2,6 +2,7 @@
 /// What the HCA's parser sees in a frame: layers, offsets, types.
 #pragma once
 
+#include "swhca/engine/checksum.hpp"
 #include "swhca/prm/cqe.hpp"
 #include "swhca/wire/wire.hpp"
 
@@ -37,7 +38,12 @@ struct PacketInfo {
 };
 
 /// Parses the first segment of `frame`; `length` bytes of it at most are looked at.
-PacketInfo parse(const Frame& frame) noexcept;
+void parse_into(const Frame& frame, PacketInfo& info) noexcept;
+inline PacketInfo parse(const Frame& frame) noexcept {
+    PacketInfo info;
+    parse_into(frame, info);
+    return info;
+}
 
 /// Header checksum of IPv4 is right; true for IPv6, false if there is no IP header.
 bool l3_checksum_ok(const Frame& frame, const PacketInfo& info) noexcept;
@@ -50,7 +56,15 @@ bool l4_checksum_ok(const Frame& frame, const PacketInfo& info) noexcept;
 std::uint64_t pseudo_header_sum(const std::byte* frame, const PacketInfo& info,
                                 std::uint32_t l4_bytes) noexcept;
 
+/// sum_frame for what is in several segments.
+std::uint64_t sum_segments(const Frame& frame, std::uint32_t offset, std::uint32_t length) noexcept;
+
 /// Sum over `length` bytes from `offset` (from the start of the frame), across segments.
-std::uint64_t sum_frame(const Frame& frame, std::uint32_t offset, std::uint32_t length) noexcept;
+inline std::uint64_t sum_frame(const Frame& frame, std::uint32_t offset, std::uint32_t length) noexcept {
+    const Segment& first = frame.segments.front();
+    if (offset + length <= first.length_bytes) [[likely]]
+        return sum_bytes(first.data + offset, length);
+    return sum_segments(frame, offset, length);
+}
 
 } // namespace swhca

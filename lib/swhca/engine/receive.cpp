@@ -83,13 +83,15 @@ void Receiver::classify(const Frame& frame, Arrival& arrival) noexcept {
     arrival.frame = &frame;
     arrival.destination = nullptr;
     if (frame.length_bytes < ethernet_header_bytes) return;
-    arrival.info = parse(frame);
+    parse_into(frame, arrival.info);
     const std::byte* header = frame.segments.front().data;
     arrival.destination = steering_.find(header, arrival.info);
     const Destination* destination = arrival.destination;
-    arrival.rss = destination != nullptr && destination->tables != nullptr
-                      ? rss_hash(*destination->tables, destination->qp->rss.fields, header, arrival.info)
-                      : RssResult{};
+    if (destination != nullptr && destination->tables != nullptr) {
+        rss_hash_into(*destination->tables, destination->qp->rss.fields, header, arrival.info, arrival.rss);
+    } else {
+        arrival.rss = RssResult{};
+    }
 }
 
 Placement Receiver::place_in(Rq& rq, const Arrival& arrival) noexcept {

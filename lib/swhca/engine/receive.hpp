@@ -34,8 +34,8 @@ struct ReceiveTally {
     std::uint64_t out_of_buffer{}, steering_miss{}, oversize{}, queue_error{};
 };
 
-/// Fills a CQE with all a receive CQE says of the packet, but stride or byte counts and WQE index.
-void describe_packet(CqeImage& image, const Rq& rq, const Arrival& arrival) noexcept;
+/// Fills a zeroed CQE with all a receive CQE says of the packet, but counts, WQE index and opcode.
+void describe_packet(void* cqe, const Rq& rq, const Arrival& arrival) noexcept;
 
 /// Length in the receive buffer: without the tag a queue strips, with the FCS it scatters.
 std::uint32_t received_bytes(const Rq& rq, const Arrival& arrival) noexcept;

@@ -75,14 +75,11 @@ bool write_fillers(Rq& rq, ReceiveTally& tally) noexcept {
     while (rest != 0) {
         if (!cq_has_room(*rq.cq)) return false;
         const std::uint32_t strides = rest < max_filler_strides ? rest : max_filler_strides;
-        CqeImage image;
-        Cqe::wqe_id::set(image.data(), rq.ci);
-        Cqe::user_index::set(image.data(), rq.user_index);
-        Cqe::filler::set(image.data(), 1);
-        Cqe::strides::set(image.data(), strides);
-        Cqe::wqe_counter::set(image.data(), rq.next_stride);
-        Cqe::opcode::set(image.data(), static_cast<std::uint32_t>(prm::CqeOpcode::responder_send));
-        write_cqe(*rq.cq, image);
+        void* cqe = begin_cqe(*rq.cq);
+        stride::set_dword<Cqe::wqe_id>(cqe, rq.ci);
+        stride::set_dword<Cqe::user_index>(cqe, rq.user_index);
+        stride::set_dword<Cqe::filler, Cqe::strides>(cqe, 1, strides);
+        publish_cqe(*rq.cq, {rq.next_stride, prm::CqeOpcode::responder_send, false});
         ++tally.fillers;
         rest -= strides;
         advance(rq, strides, tally);
@@ -146,13 +143,11 @@ Placement place_in_strides(Rq& rq, const Arrival& arrival, ReceiveTally& tally) 
     }
     prefetch_write(cq_slot(cq, cq.pi + 4));
     write_packet(rq, arrival);
-    CqeImage image;
-    describe_packet(image, rq, arrival);
-    Cqe::wqe_id::set(image.data(), rq.ci);
-    Cqe::strides::set(image.data(), need);
-    Cqe::stride_bytes::set(image.data(), bytes);
-    Cqe::wqe_counter::set(image.data(), rq.next_stride);
-    write_cqe(cq, image);
+    void* cqe = begin_cqe(cq);
+    describe_packet(cqe, rq, arrival);
+    stride::set_dword<Cqe::wqe_id>(cqe, rq.ci);
+    stride::set_dword<Cqe::strides, Cqe::stride_bytes>(cqe, need, bytes);
+    publish_cqe(cq, {rq.next_stride, prm::CqeOpcode::responder_send, false});
     advance(rq, need, tally);
     ++tally.frames;
     tally.bytes += bytes;

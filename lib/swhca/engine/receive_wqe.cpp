@@ -103,11 +103,10 @@ Placement place_in_wqe(Rq& rq, const Arrival& arrival, ReceiveTally& tally) noex
     } else {
         scatter_frame({list.parts.data(), list.count}, 0, rq, arrival);
     }
-    CqeImage image;
-    describe_packet(image, rq, arrival);
-    Cqe::byte_count::set(image.data(), bytes);
-    Cqe::wqe_counter::set(image.data(), rq.ci);
-    write_cqe(cq, image);
+    void* cqe = begin_cqe(cq);
+    describe_packet(cqe, rq, arrival);
+    stride::set_dword<Cqe::byte_count>(cqe, bytes);
+    publish_cqe(cq, {rq.ci, prm::CqeOpcode::responder_send, false});
     ++rq.ci;
     ++tally.wqes;
     ++tally.frames;

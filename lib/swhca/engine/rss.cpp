@@ -43,6 +43,20 @@ Selection address_selection(const PacketInfo& info) noexcept {
     return {bit(RssField::src_ipv6), bit(RssField::dst_ipv6), 2, info.l3_offset + 8U, 16};
 }
 
+/// Addresses and ports, all four: they lie in the packet as they stand in the input.
+void hash_four(const ToeplitzTables& tables, const std::byte* frame, const PacketInfo& info,
+               RssResult& result) noexcept {
+    const Selection ip = address_selection(info);
+    const std::byte* const addresses = frame + ip.offset;
+    const std::uint8_t l4_kind = info.l4_type == prm::L4Type::udp ? 2 : 1;
+    const std::uint32_t of_addresses =
+        info.ip_version == 4 ? tables.part<8>(0, addresses) : tables.part<32>(0, addresses);
+    const std::uint32_t of_ports = tables.part<4>(2 * ip.bytes, frame + info.l4_offset);
+    result.hash = of_addresses ^ of_ports;
+    result.ip_source = result.ip_destination = ip.kind;
+    result.l4_source = result.l4_destination = l4_kind;
+}
+
 Selection port_selection(const PacketInfo& info) noexcept {
     if (info.l4_type == prm::L4Type::udp)
         return {bit(RssField::src_port_udp), bit(RssField::dst_port_udp), 2, info.l4_offset, 2};
@@ -62,12 +76,17 @@ ToeplitzTables::ToeplitzTables(const std::array<std::uint8_t, 40>& key) noexcept
     }
 }
 
-RssResult rss_hash(const ToeplitzTables& tables, std::uint64_t fields, const std::byte* frame,
-                   const PacketInfo& info) noexcept {
-    RssResult result;
-    if (info.ip_version == 0) return result;
-    Input input;
+void rss_hash_into(const ToeplitzTables& tables, std::uint64_t fields, const std::byte* frame,
+                   const PacketInfo& info, RssResult& result) noexcept {
+    result = RssResult{};
+    if (info.ip_version == 0) return;
     const Selection ip = address_selection(info);
+    if (info.l4_type != prm::L4Type::none) {
+        const Selection l4 = port_selection(info);
+        const std::uint32_t four = ip.source | ip.destination | l4.source | l4.destination;
+        if ((fields & four) == four) return hash_four(tables, frame, info, result);
+    }
+    Input input;
     if ((fields & ip.source) != 0) {
         input.add(frame + ip.offset, ip.bytes);
         result.ip_source = ip.kind;
@@ -88,7 +107,6 @@ RssResult rss_hash(const ToeplitzTables& tables, std::uint64_t fields, const std
         }
     }
     result.hash = tables.hash(input.bytes.data(), input.length);
-    return result;
 }
 
 } // namespace swhca

@@ -39,6 +39,15 @@ class ToeplitzTables {
         return result;
     }
 
+    /// What `Length` bytes add that stand at `at` of the input; unrolled.
+    template <std::size_t Length>
+    std::uint32_t part(std::size_t at, const std::byte* input) const noexcept {
+        std::uint32_t result = 0;
+        for (std::size_t i = 0; i < Length; ++i)
+            result ^= terms_[at + i][static_cast<std::uint8_t>(input[i])];
+        return result;
+    }
+
   private:
     std::array<std::array<std::uint32_t, 256>, rss_input_bytes> terms_{};
 };
@@ -51,7 +60,13 @@ struct RssResult {
 };
 
 /// Hashes the fields of `fields` that the packet has; none: hash 0. `frame` is its first segment.
-RssResult rss_hash(const ToeplitzTables& tables, std::uint64_t fields, const std::byte* frame,
-                   const PacketInfo& info) noexcept;
+void rss_hash_into(const ToeplitzTables& tables, std::uint64_t fields, const std::byte* frame,
+                   const PacketInfo& info, RssResult& result) noexcept;
+inline RssResult rss_hash(const ToeplitzTables& tables, std::uint64_t fields, const std::byte* frame,
+                          const PacketInfo& info) noexcept {
+    RssResult result;
+    rss_hash_into(tables, fields, frame, info, result);
+    return result;
+}
 
 } // namespace swhca

@@ -7,7 +7,9 @@
 #include "swhca/hca/port.hpp"
 
 #include <array>
+#include <bit>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <vector>
 
@@ -44,6 +46,8 @@ class Steering {
     /// Where the frame goes, or null if no rule takes it.
     const Destination* find(const std::byte* frame, const PacketInfo& info) noexcept {
         if (key_words_ == 0) return fallback_;
+        if (key_words_ == 1 && last_valid_ && first_word(frame, info) == last_key_.words[0]) [[likely]]
+            return last_destination_;
         const FlowKey key = make_key(frame, info);
         if (same_as_last(key)) [[likely]]
             return last_destination_;
@@ -63,6 +67,13 @@ class Steering {
 
     void compile(const Port& port);
     Destination make_destination(const Flow& flow);
+    /// Destination address and EtherType, as they stand in the first word of a key.
+    static std::uint64_t first_word(const std::byte* frame, const PacketInfo& info) noexcept {
+        static_assert(std::endian::native == std::endian::little);
+        std::uint64_t word;
+        std::memcpy(&word, frame, sizeof word);
+        return (word & 0xffff'ffff'ffffU) | std::uint64_t{info.ether_type} << 48;
+    }
     FlowKey make_key(const std::byte* frame, const PacketInfo& info) const noexcept;
     bool same_as_last(const FlowKey& key) const noexcept {
         std::uint64_t difference = 0;

@@ -116,13 +116,10 @@ bool Transmitter::complete_wqe(Qp& qp, const GatheredWqe& wqe) noexcept {
             sq.state = qp.state = QueueState::error;
             return false;
         }
-        CqeImage image;
-        Cqe::user_index::set(image.data(), sq.user_index);
-        Cqe::send_opcode::set(image.data(), wqe.opcode);
-        Cqe::qpn::set(image.data(), qp.qpn.value);
-        Cqe::wqe_counter::set(image.data(), wqe.index);
-        Cqe::opcode::set(image.data(), static_cast<std::uint32_t>(prm::CqeOpcode::requester));
-        write_cqe(*sq.cq, image, wqe.solicited);
+        void* cqe = begin_cqe(*sq.cq);
+        stride::set_dword<Cqe::user_index>(cqe, sq.user_index);
+        stride::set_dword<Cqe::send_opcode, Cqe::qpn>(cqe, wqe.opcode, qp.qpn.value);
+        publish_cqe(*sq.cq, {wqe.index, prm::CqeOpcode::requester, wqe.solicited});
     }
     sq.ci = static_cast<std::uint16_t>(sq.ci + wqe.wqebbs);
     sq.frames_done = 0;

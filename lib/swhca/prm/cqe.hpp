@@ -38,6 +38,7 @@ enum class Syndrome : std::uint8_t {
 /// CQE of a completed send or receive (PRM "Completion Queue Element").
 struct Cqe {
     static constexpr unsigned bytes = 64;
+    static constexpr unsigned last_dword_offset = 0x3c;
     static constexpr unsigned owner_offset = 0x3f; ///< byte with opcode and owner bit, written last
     using outer_l3_ipv6 = Field<0x00, 25, 25>;     ///< outer header of a tunnelled packet
     using tunneled = Field<0x00, 24, 24>;
