@@ -5,6 +5,7 @@
 #include "base/be.hpp"
 
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -116,7 +117,8 @@ inline FrameFields parse_frame(const std::byte* frame, std::uint32_t bytes) noex
     } else {
         hash = detail::mix(load_at<std::uint64_t>(frame), load_at<std::uint32_t>(frame + 8));
     }
-    fields.flow_hash = static_cast<std::uint32_t>(hash ^ hash >> 32);
+    // Products carry upwards only: what the last word's high bits did is brought down and spread once more.
+    fields.flow_hash = static_cast<std::uint32_t>(detail::mix(0, std::rotl(hash, 32)) >> 32);
     return fields;
 }
 
