@@ -2,8 +2,8 @@
 // swhca: starts a program with the software HCA in it.
 #include "elf_needed.hpp"
 
+#include "swhca/hca/build.hpp"
 #include "swhca/hca/config.hpp"
-#include "swhca/wire/make_wire.hpp"
 
 #include <CLI/CLI.hpp>
 
@@ -57,13 +57,7 @@ std::optional<std::string> check(const RunOptions& options) {
     }
     if (const auto engine = swhca::parse_engine(options.engine); !engine.ok()) return engine.error().what;
     if (const auto status = swhca::complete(config); !status.ok()) return status.error().what;
-    for (const swhca::PortConfig& port : config.ports) {
-        const auto wire = swhca::make_wire(port.options);
-        if (wire.ok()) continue;
-        // The wire has named its own keys.
-        const bool about_keys = wire.error().what.find("no such option") != std::string::npos;
-        return wire.error().what + (about_keys ? "; every port has " + swhca::port_key_names() : "");
-    }
+    if (const auto status = swhca::try_wires(config); !status.ok()) return status.error().what;
     return std::nullopt;
 }
 

@@ -62,6 +62,19 @@ stride::Result<std::unique_ptr<Hca>> build_hca(const Config& config) {
     return hca;
 }
 
+stride::Status try_wires(const Config& config) {
+    for (const PortConfig& wanted : config.ports) {
+        auto wire = make_wire(wanted.options);
+        if (wire.ok()) continue;
+        stride::Error error = std::move(wire).take_error();
+        // The wire has named its own keys.
+        if (error.what.find("no such option") != std::string::npos)
+            error.what += "; every port has " + port_key_names();
+        return error;
+    }
+    return {};
+}
+
 int open_context(Hca& hca, Device& device, Context*& context) {
     const int fd = memfd_create("swhca-uverbs", MFD_CLOEXEC);
     if (fd < 0) return errno;

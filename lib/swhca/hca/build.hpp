@@ -11,6 +11,9 @@ namespace swhca {
 /// Makes devices, wires and the engine (not started). Opens the wires' files.
 stride::Result<std::unique_ptr<Hca>> build_hca(const Config& config);
 
+/// Makes the wires and lets them go again: whether build_hca will find what it needs.
+stride::Status try_wires(const Config& config);
+
 /// A new context; `context->fd` is a descriptor for the program, which owns it. Starts the engine.
 /// Commands held.
 int open_context(Hca& hca, Device& device, Context*& context);
