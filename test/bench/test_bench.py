@@ -82,9 +82,12 @@ class Lockstep(unittest.TestCase):
         self.assertEqual(document["options"]["hold_percent"], 50)
 
     def test_absorbing(self):
-        """a queue without a poll takes as many packets as it has descriptors"""
+        """a queue without a poll takes as many packets as it has descriptors, less what a begun WQE has used"""
         document = self.bench("stride", "size=64", "--absorb", "100000", "--rxd", "1024")
-        self.assertEqual(document["absorbed"], document["rx_descriptors"])
+        descriptors = document["rx_descriptors"]
+        self.assertLessEqual(document["absorbed"], descriptors)
+        # The WQE that earlier packets have begun is used up in part; there are four at least.
+        self.assertGreater(document["absorbed"], descriptors - descriptors // 4)
 
     def test_silence(self):
         """stride-bench says so when no packet comes"""

@@ -48,7 +48,7 @@ class Forwarding:
         mbuf_bytes = 2176 if longest <= 2048 - 128 else longest + 256
         self.testpmd = Testpmd(
             BUILD,
-            [f"mlx5_0,wire=pcap,in={capture}{wire_in}", f"mlx5_1,wire=pcap,out={self.out}"],
+            [f"mlx5_0,wire=pcap,in={capture},patience=20000{wire_in}", f"mlx5_1,wire=pcap,out={self.out}"],
             [f"net_stride0,ibdev=mlx5_0{driver_args}", f"net_stride1,ibdev=mlx5_1{driver_args}"],
             [f"--forward-mode={mode}", f"--rxq={queues}", f"--txq={queues}", f"--burst={burst}", "--total-num-mbufs=8192",
              f"--max-pkt-len={longest}", f"--mbuf-size={mbuf_bytes}", *args],
