@@ -17,7 +17,7 @@ using BurstTable = std::array<TxBurst, feature_sets>;
 
 template <class Encap>
 constexpr TxFeatures possible(TxFeatures wanted) noexcept {
-    return canonical(wanted & Encap::features);
+    return canonical(wanted & Encap::offered);
 }
 
 template <class Encap, std::size_t... sets>

@@ -31,7 +31,7 @@ constexpr TxFeatures encap_features(EncapKind kind) noexcept {
     switch (kind) {
 #define STRIDE_ENCAP_FEATURES(name, type)                                                                    \
     case EncapKind::name:                                                                                    \
-        return type::features;
+        return type::offered;
         STRIDE_ENCAPS(STRIDE_ENCAP_FEATURES)
 #undef STRIDE_ENCAP_FEATURES
     }

@@ -28,7 +28,7 @@ struct Ethernet {
     static constexpr std::uint32_t usual_wqebbs = 1;
     static constexpr bool shares_wqe = true;
     /// What a queue may be asked for.
-    static constexpr TxFeatures features = TxFeatures::from_bits((1U << tx_feature_bits) - 1);
+    static constexpr TxFeatures offered = TxFeatures::from_bits((1U << tx_feature_bits) - 1);
 
     /// Whether a queue with these features has packets with a header at all; decided when the burst is built.
     static constexpr bool has_header(TxFeatures features) noexcept {

@@ -151,7 +151,7 @@ struct Ipoib {
     static constexpr std::uint32_t usual_wqebbs = 2;
     static constexpr bool shares_wqe = false;
     /// What a queue may be asked for.
-    static constexpr TxFeatures features{TxFeature::multi_segment, TxFeature::checksum, TxFeature::fast_free};
+    static constexpr TxFeatures offered{TxFeature::multi_segment, TxFeature::checksum, TxFeature::fast_free};
 
     static constexpr bool has_header(TxFeatures) noexcept { return true; }
 

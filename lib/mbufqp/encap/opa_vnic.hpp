@@ -178,7 +178,7 @@ struct OpaVnic {
     static constexpr std::uint32_t usual_wqebbs = 2;
     static constexpr bool shares_wqe = false;
     /// What a queue may be asked for. The HCA does not look into 16B packets for checksums.
-    static constexpr TxFeatures features{TxFeature::multi_segment, TxFeature::vlan_insert,
+    static constexpr TxFeatures offered{TxFeature::multi_segment, TxFeature::vlan_insert,
                                          TxFeature::fast_free};
     static constexpr bool may_refuse = true;
     static constexpr std::uint32_t icrc_tail_bytes = 5;

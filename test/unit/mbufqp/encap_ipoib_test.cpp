@@ -8,6 +8,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -508,6 +509,29 @@ TEST(IpoibReceive, EveryLengthComesBackAsItWasSent) {
         Bytes payload(length, static_cast<std::uint8_t>(length));
         const Bytes made = frame(bob_mac, alice_mac, 0x0800, payload);
         ASSERT_EQ(receive(b, send(a, made).payload, alice).frame, made);
+    }
+}
+
+TEST(IpoibReceive, SpoiltPacketsGiveAFrameWithinThemOrNone) {
+    IpoibPort port{config()};
+    std::mt19937 random{20161};
+    const Gid everybody = broadcast_gid(port.config());
+    Bytes options = prefix_option;
+    append(options, long_option(1, hardware_address(bob, bob_gid)));
+    append(options, long_option(2, hardware_address(bob, bob_gid)));
+    Bytes discovery{0x86, 0xdd, 0, 0}, arp{0x08, 0x06, 0, 0};
+    append(discovery, neighbour(134, 16, options));
+    append(arp, infiniband_arp(2, hardware_address(bob, bob_gid), hardware_address(alice, alice_gid)));
+    for (int i = 0; i < 20000; ++i) {
+        Bytes spoilt = i % 2 == 0 ? discovery : arp;
+        for (unsigned hits = random() % 4; hits > 0; --hits)
+            spoilt[random() % spoilt.size()] = static_cast<std::uint8_t>(random());
+        if (i % 3 == 0) spoilt.resize(random() % (spoilt.size() + 1));
+        const Received got = receive(port, spoilt, bob, i % 5 == 0 ? &everybody : nullptr);
+        if (got.result.ok()) {
+            ASSERT_GE(got.result.bytes, 14U);
+            ASSERT_LE(got.result.offset + got.result.bytes, 40 + spoilt.size());
+        }
     }
 }
 

@@ -9,6 +9,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <random>
 #include <vector>
 
 namespace stride::mbufqp {
@@ -386,6 +387,22 @@ TEST(OpaVnicReceive, MalformedPacketsAreDropped) {
     for (std::size_t bytes = 0; bytes < good.size(); ++bytes) {
         Bytes cut(good.begin(), good.begin() + static_cast<std::ptrdiff_t>(bytes));
         EXPECT_FALSE(receive(port, cut).ok()) << bytes;
+    }
+}
+
+TEST(OpaVnicReceive, SpoiltPacketsGiveAFrameWithinThemOrNone) {
+    const OpaVnicPort port{config()};
+    std::mt19937 random{2017};
+    for (int i = 0; i < 20000; ++i) {
+        Bytes spoilt = send(port, frame(14 + random() % 200)).packet;
+        for (unsigned hits = random() % 4; hits > 0; --hits)
+            spoilt[random() % spoilt.size()] = std::byte{static_cast<std::uint8_t>(random())};
+        if (i % 3 == 0) spoilt.resize(random() % (spoilt.size() + 1));
+        const Decapsulated got = receive(port, spoilt);
+        if (got.ok()) {
+            ASSERT_GE(got.bytes, 60U);
+            ASSERT_LE(got.offset + got.bytes + 5, spoilt.size());
+        }
     }
 }
 

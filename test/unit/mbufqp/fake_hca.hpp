@@ -23,7 +23,7 @@ struct SentFrame {
     std::vector<std::uint8_t> bytes;
     std::uint8_t cs_flags{};
     std::uint8_t opcode{};
-    unsigned in_wqe{}; ///< position in its WQE
+    unsigned in_wqe{};                   ///< position in its WQE
     std::vector<std::uint8_t> address{}; ///< datagram segment of an underlay QP's WQE
 };
 
