@@ -5,7 +5,6 @@
 #include <cstring>
 #include <elf.h>
 #include <fstream>
-#include <iterator>
 #include <optional>
 
 namespace {
@@ -13,8 +12,10 @@ namespace {
 class ElfFile {
   public:
     explicit ElfFile(const std::string& path) {
-        std::ifstream in(path, std::ios::binary);
-        bytes_.assign(std::istreambuf_iterator<char>(in), {});
+        std::ifstream in(path, std::ios::binary | std::ios::ate);
+        bytes_.resize(in ? static_cast<std::size_t>(in.tellg()) : 0);
+        in.seekg(0);
+        in.read(bytes_.data(), static_cast<std::streamsize>(bytes_.size()));
         if (const auto header = at<Elf64_Ehdr>(0); header &&
                                                    std::memcmp(header->e_ident, ELFMAG, SELFMAG) == 0 &&
                                                    header->e_ident[EI_CLASS] == ELFCLASS64)
