@@ -233,6 +233,18 @@ TEST_F(EncapPut, DroppedPacketsAreFreedCountedAndLeaveNoGap) {
     EXPECT_EQ(drops_[static_cast<std::size_t>(RxDrop::rx_oversize)].read(), 1U);
 }
 
+TEST(DatagramSource, IsWhatTheCqeOfAUdQueueSays) {
+    for (unsigned flags = 0; flags < 256; ++flags) {
+        mlx5_cqe64 cqe{};
+        cqe.flags_rqpn = be32{flags << 24 | 0xabcdef}.wire();
+        cqe.slid = be16{0x1234}.wire();
+        const auto source = mprq::DatagramSource::unpacked(mprq::DatagramSource::of(cqe).packed());
+        EXPECT_EQ(source.qpn, 0xabcdefU);
+        EXPECT_EQ(source.lid, 0x1234);
+        EXPECT_EQ(source.grh != 0, (flags & 0x30) != 0) << "flags_rqpn[29:28]";
+    }
+}
+
 TEST(EncapTable, EveryEncapHasABurstAndEthernetNeedsNoDecap) {
     for (const EncapKind kind : {EncapKind::ethernet, EncapKind::ipoib, EncapKind::opa_vnic})
         for (unsigned bits = 0; bits < 1U << tx_feature_bits; ++bits)
