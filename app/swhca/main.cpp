@@ -79,8 +79,9 @@ std::string preload_list(const std::string& library) {
     for (const std::string& name : elf_needed(library)) {
         if (!name.starts_with("libasan.so") && !name.starts_with("libtsan.so")) continue;
         list += name + ":";
-        // Programs that are not ours may leak what they like.
+        // Programs that are not ours may leak what they like, and fork when they have threads.
         setenv("ASAN_OPTIONS", "detect_leaks=0", 0);
+        setenv("TSAN_OPTIONS", "die_after_fork=0", 0);
     }
     list += library;
     if (const char* before = std::getenv("LD_PRELOAD"); before != nullptr && *before != '\0')
