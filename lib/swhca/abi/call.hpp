@@ -68,7 +68,8 @@ struct Call {
   private:
     template <class T>
     static T take(std::span<const std::byte> part) noexcept {
-        T value{};
+        T value;
+        std::memset(&value, 0, sizeof value);
         std::memcpy(&value, part.data(), std::min(sizeof value, part.size()));
         return value;
     }
