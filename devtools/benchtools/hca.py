@@ -30,6 +30,7 @@ DRIVERS = {driver.name: driver for driver in (
     Driver("mlx5-mprq-scalar", "mlx5", f"{MPRQ},rx_vec_en=0"),
     Driver("stride", "stride"),
     Driver("stride-attach", "stride", "copy_threshold_bytes=0"),
+    Driver("stride-bind", "stride", "", ("--pool-ops", "stride")),
     Driver("stride-copy", "stride", "copy_always=1"),
 )}
 

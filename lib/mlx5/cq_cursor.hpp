@@ -17,18 +17,20 @@ class CqCursor {
     explicit CqCursor(const CqRing& ring) noexcept
         : first_{ring.cqes + (ring.cqe_bytes - sizeof(mlx5_cqe64))}
         , dbrec_{ring.dbrec}
-        , size_{ring.size}
+        , entries_{ring.size.entries()}
         , log_cqe_bytes_{static_cast<std::uint32_t>(std::countr_zero(ring.cqe_bytes))} {}
 
     std::uint32_t ci() const noexcept { return ci_; }
-    RingSize size() const noexcept { return size_; }
+    RingSize size() const noexcept { return RingSize::at_least(entries_); }
+    std::size_t cqe_bytes() const noexcept { return std::size_t{1} << log_cqe_bytes_; }
+    /// The next `count` CQEs lie side by side: the ring does not wrap in them.
+    bool side_by_side(std::uint32_t count) const noexcept { return slot(ci_) + count <= entries_; }
 
     const mlx5_cqe64* at(std::uint32_t index) const noexcept {
-        return reinterpret_cast<const mlx5_cqe64*>(first_ +
-                                                   (std::size_t{size_.slot(index)} << log_cqe_bytes_));
+        return reinterpret_cast<const mlx5_cqe64*>(first_ + (std::size_t{slot(index)} << log_cqe_bytes_));
     }
     /// The owner bit of a CQE at `index` that is software's.
-    unsigned owner(std::uint32_t index) const noexcept { return size_.round_parity(index) ? 1U : 0U; }
+    unsigned owner(std::uint32_t index) const noexcept { return (index & entries_) != 0 ? 1U : 0U; }
 
     /// The CQE `ahead` places from the next one, or nullptr while it is the device's. Once it is returned,
     /// all of it may be read.
@@ -44,10 +46,12 @@ class CqCursor {
     void publish() noexcept { store_to_device(dbrec_, be32{ci_ & 0xffffffU}); }
 
   private:
+    std::uint32_t slot(std::uint32_t index) const noexcept { return index & (entries_ - 1); }
+
     std::byte* first_{}; ///< in a 128-byte CQE the fields are in the second half
     be32* dbrec_{};
     std::uint32_t ci_{};
-    RingSize size_{};
+    std::uint32_t entries_{1}; ///< a power of two
     std::uint32_t log_cqe_bytes_{6};
 };
 

@@ -27,6 +27,7 @@ class StrideMap {
         , shift_bytes_{static_cast<std::uint8_t>(two_byte_shift ? 2 : 0)}
         , strides_{1U << log_strides} {}
 
+    constexpr std::uint32_t log_stride_bytes() const noexcept { return log_stride_bytes_; }
     constexpr std::uint32_t stride_bytes() const noexcept { return 1U << log_stride_bytes_; }
     constexpr std::uint32_t strides() const noexcept { return strides_; } ///< per WQE
     constexpr std::uint32_t shift_bytes() const noexcept { return shift_bytes_; }

@@ -9,6 +9,7 @@
 #include <rte_mbuf_ptype.h>
 
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstring>
 
@@ -21,7 +22,7 @@ struct Rearm {
     std::uint16_t nb_segs;
     std::uint16_t port;
 };
-static_assert(sizeof(Rearm) == 8);
+static_assert(sizeof(Rearm) == 8 && offsetof(Rearm, data_off) == 0);
 static_assert(offsetof(rte_mbuf, refcnt) == offsetof(rte_mbuf, data_off) + offsetof(Rearm, refcnt));
 static_assert(offsetof(rte_mbuf, nb_segs) == offsetof(rte_mbuf, data_off) + offsetof(Rearm, nb_segs));
 static_assert(offsetof(rte_mbuf, port) == offsetof(rte_mbuf, data_off) + offsetof(Rearm, port));
@@ -29,6 +30,8 @@ static_assert(offsetof(rte_mbuf, port) == offsetof(rte_mbuf, data_off) + offseto
 inline void rearm_mbuf(rte_mbuf* m, Rearm value) noexcept {
     std::memcpy(reinterpret_cast<std::byte*>(m) + offsetof(rte_mbuf, data_off), &value, sizeof value);
 }
+
+inline std::uint64_t word_of(Rearm value) noexcept { return std::bit_cast<std::uint64_t>(value); }
 
 /// Packet type by mlx5::packet_type_index.
 using PacketTypes = std::array<std::uint32_t, 256>;
@@ -105,28 +108,54 @@ struct DatagramSource {
     }
 };
 
-/// Fills what the offloads ask for, and zeroes what they don't. `flags`: those of the buffer (external).
+/// An mbuf's first cache line from data_off to hash, written in four stores: whatever was there is gone.
+/// packet_type and pkt_len are one word, data_len, vlan_tci and hash.rss another.
+inline void fill_mbuf(rte_mbuf* m, std::uint64_t rearm, std::uint64_t flags, std::uint64_t type_and_length,
+                      std::uint64_t length_tag_hash) noexcept {
+    static_assert(offsetof(rte_mbuf, ol_flags) == offsetof(rte_mbuf, data_off) + 8);
+    static_assert(offsetof(rte_mbuf, packet_type) == offsetof(rte_mbuf, ol_flags) + 8);
+    static_assert(offsetof(rte_mbuf, pkt_len) == offsetof(rte_mbuf, packet_type) + 4);
+    static_assert(offsetof(rte_mbuf, data_len) == offsetof(rte_mbuf, packet_type) + 8);
+    static_assert(offsetof(rte_mbuf, vlan_tci) == offsetof(rte_mbuf, data_len) + 2);
+    static_assert(offsetof(rte_mbuf, hash) == offsetof(rte_mbuf, data_len) + 4);
+    std::byte* const at = reinterpret_cast<std::byte*>(m) + offsetof(rte_mbuf, data_off);
+    std::memcpy(at, &rearm, sizeof rearm);
+    std::memcpy(at + 8, &flags, sizeof flags);
+    std::memcpy(at + 16, &type_and_length, sizeof type_and_length);
+    std::memcpy(at + 24, &length_tag_hash, sizeof length_tag_hash);
+}
+
+/// Fills all that a packet in one mbuf says of itself: what the offloads ask for, and zeroes what they don't.
+/// `flags`: those of the buffer (external). `bytes`: of the packet, trailer not counted.
 template <RxOffloads::Bits Offloads>
-inline void describe(rte_mbuf* m, const mlx5_cqe64& cqe, std::uint64_t flags) noexcept {
+[[gnu::always_inline]] inline void describe(rte_mbuf* m, const mlx5_cqe64& cqe, std::uint64_t rearm,
+                                            std::uint64_t flags, std::uint32_t bytes) noexcept {
     constexpr RxOffloads on = RxOffloads::from_bits(Offloads);
-    std::uint32_t type = 0;
-    std::uint16_t vlan = 0;
-    std::uint32_t hash = 0;
-    if constexpr (on.has(RxOffload::packet_type)) type = packet_types[mlx5::packet_type_index(cqe)];
+    std::uint64_t type_and_length = std::uint64_t{bytes} << 32;
+    std::uint64_t length_tag_hash = bytes;
+    if constexpr (on.has(RxOffload::packet_type))
+        type_and_length |= packet_types[mlx5::packet_type_index(cqe)];
     if constexpr (on.has(RxOffload::checksum)) flags |= checksum_flags(cqe);
     if constexpr (on.has(RxOffload::rss_hash)) {
-        hash = mlx5::rx_hash_result(cqe);
+        length_tag_hash |= std::uint64_t{mlx5::rx_hash_result(cqe)} << 32;
         if (mlx5::rx_hash_type(cqe) != 0) flags |= RTE_MBUF_F_RX_RSS_HASH;
     }
     if constexpr (on.has(RxOffload::vlan_strip)) {
-        vlan = mlx5::vlan_tci(cqe);
+        length_tag_hash |= std::uint64_t{mlx5::vlan_tci(cqe)} << 16;
         if (mlx5::vlan_stripped(cqe)) flags |= RTE_MBUF_F_RX_VLAN | RTE_MBUF_F_RX_VLAN_STRIPPED;
     }
     if constexpr (on.has(RxOffload::datagram)) m->tx_offload = DatagramSource::of(cqe).packed();
-    m->ol_flags = flags;
-    m->packet_type = type;
-    m->vlan_tci = vlan;
-    m->hash.rss = hash;
+    fill_mbuf(m, rearm, flags, type_and_length, length_tag_hash);
+}
+
+/// The same for a packet whose mbufs have been chained: lengths and segments stay.
+template <RxOffloads::Bits Offloads>
+inline void describe_chain(rte_mbuf* m, const mlx5_cqe64& cqe, std::uint64_t flags) noexcept {
+    const std::uint16_t first_bytes = m->data_len;
+    std::uint64_t rearm;
+    std::memcpy(&rearm, reinterpret_cast<const std::byte*>(m) + offsetof(rte_mbuf, data_off), sizeof rearm);
+    describe<Offloads>(m, cqe, rearm, flags, m->pkt_len);
+    m->data_len = first_bytes;
 }
 
 /// Bytes at the end of what the HCA wrote that are not part of the packet.

@@ -26,26 +26,22 @@ bool refill_reserve(RxQueueState& queue) noexcept {
     return hot.reserved != 0;
 }
 
-bool find_replacement(RxQueueState& queue, mlx5::StrideRange range) noexcept {
-    // As late as this, so that the buffer finished last may be home: it is the one in the caches.
-    RxHot& hot = queue.hot;
-    if (hot.replacement != nullptr || queue.always_copy) return false;
-    hot.replacement = queue.striding.pool->take();
-    return may_attach(hot, range);
+void find_replacement(RxQueueState& queue) noexcept {
+    if (!queue.always_copy) queue.hot.replacement = queue.striding.pool->take();
 }
 
 namespace {
 
 /// Copies `bytes` into `m` and as many more mbufs of the pool as it takes, straight from the pool: the
 /// reserve is for first segments.
-Handover scatter(RxQueueState& queue, rte_mbuf* m, const std::byte* data, std::uint32_t bytes) noexcept {
+bool scatter(RxQueueState& queue, rte_mbuf* m, const std::byte* data, std::uint32_t bytes) noexcept {
     const std::uint32_t room = queue.room_bytes;
     rte_mbuf* tail[max_scatter_segments];
     const std::uint32_t tail_count = div_round_up(bytes, room) - 1;
     if (tail_count > max_scatter_segments ||
         rte_mempool_get_bulk(queue.config.pool, reinterpret_cast<void**>(tail), tail_count) != 0) {
         queue.counters.dropped_no_mbuf.add(1);
-        return Handover::dropped;
+        return false;
     }
     rte_mbuf* segment = m;
     for (std::uint32_t n = 0;; ++n) {
@@ -62,7 +58,7 @@ Handover scatter(RxQueueState& queue, rte_mbuf* m, const std::byte* data, std::u
     }
     m->nb_segs = static_cast<std::uint16_t>(tail_count + 1);
     queue.counters.scattered.add(1);
-    return Handover::done;
+    return true;
 }
 
 void count_reason(RxQueueState& queue) noexcept {
@@ -76,18 +72,18 @@ void count_reason(RxQueueState& queue) noexcept {
 
 } // namespace
 
-Handover copy_instead(RxQueueState& queue, rte_mbuf* m, const std::byte* data, std::uint32_t bytes) noexcept {
+bool copy_instead(RxQueueState& queue, rte_mbuf* m, const std::byte* data, std::uint32_t bytes) noexcept {
     if (bytes <= queue.room_bytes) {
         rearm_mbuf(m, queue.hot.rearm);
         rte_memcpy(rte_pktmbuf_mtod(m, void*), data, bytes);
     } else if (!queue.config.scatter) {
         queue.counters.dropped_no_room.add(1);
-        return Handover::dropped;
-    } else if (const Handover outcome = scatter(queue, m, data, bytes); outcome != Handover::done) {
-        return outcome;
+        return false;
+    } else if (!scatter(queue, m, data, bytes)) {
+        return false;
     }
     count_reason(queue);
-    return Handover::done;
+    return true;
 }
 
 void enter_wqe(RxQueueState& queue) noexcept {
@@ -152,15 +148,26 @@ void pass(RxQueueState& queue, mlx5::StrideRange range) noexcept {
     if (queue.hot.map.finishes(range)) finish_wqe(queue);
 }
 
+/// A frame longer than an mbuf may have run over the headers of the mbufs behind its first stride.
+void repair_headers(RxQueueState& queue, mlx5::StrideRange range) noexcept {
+    if (queue.bound != nullptr) queue.bound->repair(*queue.hot.buffer, range.first, range.count);
+}
+
 /// Takes the queue through RESET. Packets handed over stay valid; completions behind the fault are lost, and
 /// counted in `lost`. All WQEs are posted afresh, from index 0.
 bool recover(RxQueueState& queue, Counter& lost) noexcept {
     const RxQueueOwner& owner = queue.config.owner;
     StridingRing& ring = queue.striding;
+    RxHot& hot = queue.hot;
     queue.counters.recoveries.add(1);
     queue.broken = owner.reset_wq == nullptr || !owner.reset_wq(owner.context);
     if (!queue.broken) {
         lost.add(drain_completions(queue));
+        if (queue.bound != nullptr) { // what was lost may have been too long
+            repair_headers(queue, {hot.consumed, hot.map.strides() - hot.consumed});
+            for (std::uint32_t n = 0; n < ring.rq.size.entries(); ++n)
+                if (ring.posted[n] != hot.buffer) queue.bound->repair(*ring.posted[n], 0, hot.map.strides());
+        }
         const std::uint32_t slot = ring.rq.size.slot(ring.ci);
         ring.posted[slot] = next_buffer(queue);
         mlx5::set_striding_address(*mlx5::striding_wqe(ring.rq, slot), ring.posted[slot]->strides);
@@ -185,6 +192,7 @@ bool skip_error(RxQueueState& queue, const mlx5_cqe64& cqe, mlx5::StrideRange ra
     }
     if (!queue.hot.map.possible(range, queue.hot.consumed))
         return recover(queue, queue.counters.dropped_error);
+    repair_headers(queue, range);
     pass(queue, range);
     return true;
 }
@@ -209,6 +217,7 @@ bool skip_completion(RxQueueState& queue, const mlx5_cqe64& cqe) noexcept {
     }
     if (!queue.hot.map.holds(range, count.bytes())) return recover(queue, queue.counters.dropped_bad_cqe);
     queue.counters.dropped_oversize.add(1);
+    repair_headers(queue, range);
     pass(queue, range);
     return true;
 }

@@ -16,6 +16,7 @@ namespace stride::mprq {
 namespace {
 
 constexpr std::size_t cache_line_bytes = 64;
+constexpr std::uint32_t max_shift_bytes = 2; // two_byte_shift
 
 bool is_pinned(const RxQueueConfig& config) {
     return (rte_pktmbuf_priv_flags(config.pool) & RTE_PKTMBUF_POOL_F_PINNED_EXT_BUF) != 0;
@@ -97,7 +98,7 @@ void choose_policy(RxQueueState& queue) {
                  config.port_id, config.queue_id);
     }
     queue.hot.copy_threshold_bytes =
-        queue.always_copy ? 0 : std::min(config.copy_threshold_bytes, queue.room_bytes);
+        queue.always_copy ? 0 : std::min(config.copy_threshold_bytes, queue.room_bytes & -copy_block_bytes);
     queue.hot.headroom_bytes = std::min<std::uint32_t>(config.headroom_bytes, RTE_PKTMBUF_HEADROOM);
 }
 
@@ -145,6 +146,73 @@ void give_back_reserve(RxQueueState& queue) noexcept {
 
 } // namespace
 
+namespace {
+
+/// Of the mbufs at home, what a queue may claim: some are left to copy into, and for the application to send.
+std::uint32_t claimable_buffers(const RxQueueConfig& config, const Geometry& geometry) {
+    const std::uint32_t home = rte_mempool_avail_count(config.pool);
+    const std::uint32_t most = (home - home / 8) / (geometry.strides_per_wqe() + 1);
+    return std::clamp(most, geometry.wqes(), geometry.buffers());
+}
+
+StridePoolConfig stride_pool_config(const RxQueueConfig& config, const Geometry& geometry) {
+    return {.buffers = geometry.buffers(),
+            .wqe_bytes = geometry.wqe_bytes(),
+            .strides_per_wqe = geometry.strides_per_wqe(),
+            .headroom_bytes = RTE_PKTMBUF_HEADROOM,
+            .socket_id = config.socket_id,
+            .owner = config.owner};
+}
+
+/// Makes the WQE buffers of the application's mbufs, if it can be; false: not, and the log says why.
+bool bind_buffers(RxQueueState& queue) {
+    const RxQueueConfig& config = queue.config;
+    StridingRing& ring = queue.striding;
+    const BindFit fit = RxQueue::bind_fit(config);
+    std::string why = fit.why;
+    if (fit.stride_bytes == 0 && why.empty()) return false; // nobody asked
+    if (fit.stride_bytes != 0 && fit.stride_bytes != ring.geometry.stride_bytes()) {
+        why = strprintf("strides of %u bytes asked for, its mbufs have %u", ring.geometry.stride_bytes(),
+                        fit.stride_bytes);
+    } else if (fit.stride_bytes != 0) {
+        BindPool& pool = *BindPool::of(config.pool);
+        StridePoolConfig wanted = stride_pool_config(config, ring.geometry);
+        wanted.buffers = claimable_buffers(config, ring.geometry);
+        Result<StridePool*> made = StridePool::create_bound(wanted, pool, ring.geometry.wqes());
+        if (made) {
+            ring.pool = made.value();
+            queue.bound = &pool;
+            queue.hot.bound_head_bytes = pool.layout().head_bytes;
+            queue.hot.bound_colour_mask = pool.layout().colour_mask;
+            return true;
+        }
+        why = made.error().what;
+    }
+    log_line(LogLevel::notice, "port %u rxq %u: packets are attached, not bound to mbufs of pool %s: %s",
+             config.port_id, config.queue_id, config.pool->name, why.c_str());
+    return false;
+}
+
+Status make_buffers(RxQueueState& queue) {
+    if (bind_buffers(queue)) return {};
+    Result<StridePool*> pool = StridePool::create(stride_pool_config(queue.config, queue.striding.geometry));
+    if (!pool) return pool.take_error();
+    queue.striding.pool = pool.value();
+    return {};
+}
+
+} // namespace
+
+BindFit RxQueue::bind_fit(const RxQueueConfig& config) {
+    const BindPool* pool = config.pool != nullptr ? BindPool::of(config.pool) : nullptr;
+    if (pool == nullptr || config.always_copy) return {};
+    const BindLayout& layout = pool->layout();
+    if (config.max_frame_bytes + max_shift_bytes > layout.frame_bytes)
+        return {0, strprintf("frames have up to %u bytes, its mbufs hold %u", config.max_frame_bytes,
+                             layout.frame_bytes)};
+    return {layout.pitch_bytes(), {}};
+}
+
 Result<RxQueuePtr> RxQueue::create_striding(const RxQueueConfig& config, const Geometry& geometry,
                                             const mlx5::CqRing& cq, const mlx5::RqRing& rq) {
     if (Status valid = check_pool(config); !valid) return valid.take_error();
@@ -154,22 +222,16 @@ Result<RxQueuePtr> RxQueue::create_striding(const RxQueueConfig& config, const G
     RxQueueState& queue = state_of(*owner);
     queue.hot.cq = mlx5::CqCursor{cq};
     queue.hot.map = mlx5::StrideMap{geometry.log_stride_bytes, geometry.log_strides, geometry.two_byte_shift};
+    queue.hot.limits = mlx5::QuadLimits::of(queue.hot.map, config.max_frame_bytes);
     StridingRing& ring = queue.striding;
     ring.rq = rq;
     ring.geometry = geometry;
     ring.posted = static_cast<WqeBuffer**>(rte_zmalloc_socket(
         "rx_queue", geometry.wqes() * sizeof(WqeBuffer*), cache_line_bytes, config.socket_id));
     if (ring.posted == nullptr) return no_queue_memory(config);
-    Result<StridePool*> pool = StridePool::create({.buffers = geometry.buffers(),
-                                                   .wqe_bytes = geometry.wqe_bytes(),
-                                                   .strides_per_wqe = geometry.strides_per_wqe(),
-                                                   .headroom_bytes = RTE_PKTMBUF_HEADROOM,
-                                                   .socket_id = config.socket_id,
-                                                   .owner = config.owner});
-    if (!pool) return pool.take_error();
-    ring.pool = pool.value();
+    if (Status made = make_buffers(queue); !made) return made.take_error();
     choose_policy(queue);
-    queue.burst_function = select_striding_burst(config.offloads);
+    queue.burst_function = select_striding_burst(config.offloads, queue.bound != nullptr);
     return owner;
 }
 
@@ -222,7 +284,8 @@ const Geometry* RxQueue::geometry() const noexcept {
 const char* RxQueue::policy() const noexcept {
     const RxQueueState& queue = state_of(*this);
     if (queue.kind == QueueKind::single_packet) return "single-packet";
-    return queue.always_copy ? "copy" : "attach";
+    if (queue.always_copy) return "copy";
+    return queue.bound != nullptr ? "bind" : "attach";
 }
 
 namespace {

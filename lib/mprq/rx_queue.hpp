@@ -15,6 +15,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 
 struct rte_mbuf;
 struct rte_mempool;
@@ -55,7 +56,7 @@ struct RxQueueOwner {
 struct RxQueueConfig {
     std::uint16_t port_id{}, queue_id{};
     int socket_id{-1};               ///< NUMA node of buffers and queue; -1: any
-    rte_mempool* pool{};             ///< the application's; no mbuf of it is kept after stop
+    rte_mempool* pool{};             ///< the application's; no mbuf of it is kept after destruction
     std::uint32_t max_frame_bytes{}; ///< longer ones are dropped and counted
     std::uint32_t copy_threshold_bytes{default_copy_threshold_bytes}; ///< copy packets up to this length
     std::uint32_t headroom_bytes{default_headroom_bytes};             ///< guaranteed in attached packets
@@ -107,6 +108,12 @@ using RxBurst = std::uint16_t (*)(void* queue, rte_mbuf** packets, std::uint16_t
 
 enum class DescriptorStatus : std::uint8_t { available, done, out_of_range };
 
+/// Whether packets could be bound to mbufs of the application's pool (mempool ops "stride").
+struct BindFit {
+    std::uint32_t stride_bytes{}; ///< that a geometry has to have for it; 0: no
+    std::string why{};            ///< if not though the pool has the ops
+};
+
 class RxQueue;
 struct RxQueueDelete {
     void operator()(RxQueue* queue) const noexcept;
@@ -128,6 +135,10 @@ class RxQueue {
     /// Data segments a WQE of a single-packet queue needs, a power of two; EINVAL: the frame is longer than
     /// an mbuf and scatter is off, or it needs more than 32 mbufs.
     static Result<std::uint32_t> single_packet_sges(const RxQueueConfig& config);
+
+    /// Asked before the geometry is planned. create_striding binds if it can and the geometry allows it; else
+    /// it attaches, and logs why.
+    static BindFit bind_fit(const RxQueueConfig& config);
 
     RxQueue(const RxQueue&) = delete;
     RxQueue& operator=(const RxQueue&) = delete;
@@ -154,7 +165,7 @@ class RxQueue {
     const RxQueueConfig& config() const noexcept;
     /// Of a striding queue; nullptr for a single-packet one.
     const Geometry* geometry() const noexcept;
-    /// "attach", "copy" or "single-packet", for rxq_info and logs.
+    /// "bind", "attach", "copy" or "single-packet", for rxq_info and logs.
     const char* policy() const noexcept;
 
   private:

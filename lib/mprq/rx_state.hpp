@@ -4,8 +4,10 @@
 
 #include "base/counter.hpp"
 #include "mlx5/cq_cursor.hpp"
+#include "mlx5/cqe_quad.hpp"
 #include "mlx5/receive_wqe.hpp"
 #include "mlx5/strides.hpp"
+#include "mprq/bind_pool.hpp"
 #include "mprq/metadata.hpp"
 #include "mprq/rx_queue.hpp"
 #include "mprq/stride_pool.hpp"
@@ -22,8 +24,11 @@ namespace stride::mprq {
 inline constexpr std::uint32_t reserve_size = 32;
 /// Mbufs behind the first that a copied packet may take.
 inline constexpr std::uint32_t max_scatter_segments = 255;
+/// Short packets are copied in blocks of so many bytes: nothing shorter than a block is ever next to one.
+inline constexpr std::uint32_t copy_block_bytes = 64;
 
-/// Touched for every packet. Three cache lines: completions and place in the WQE; buffer and mbufs; counters.
+/// Touched for every packet. Four cache lines: completions and place in the WQE; buffer and mbufs; counters;
+/// what makes a completion ordinary (constant).
 struct alignas(64) RxHot {
     mlx5::CqCursor cq{};
     mlx5::StrideMap map{};
@@ -45,11 +50,16 @@ struct alignas(64) RxHot {
 
     WqeBuffer* buffer{}; ///< of the current WQE
     Counter packets{}, bytes{}, attached_packets{}, copied_short{};
-    std::uint32_t wqes_due{}; ///< posted, doorbell not yet rung
+    std::uint32_t wqes_due{};          ///< posted, doorbell not yet rung
+    std::uint32_t bound_head_bytes{};  ///< bound: mbuf -> stride, in strides of colour 0
+    std::uint32_t bound_colour_mask{}; ///< bound: stride n is of colour n & mask
+
+    alignas(64) mlx5::QuadLimits limits{};
 };
 static_assert(offsetof(RxHot, used_end) == 64);
 static_assert(offsetof(RxHot, buffer) == 128);
-static_assert(sizeof(RxHot) == 192);
+static_assert(offsetof(RxHot, limits) == 192);
+static_assert(sizeof(RxHot) == 256);
 
 /// Counted where it is rare. Order and meaning as in RxStats.
 struct RxCounters {
@@ -90,10 +100,14 @@ struct RxQueueState : RxQueue {
     std::uint32_t room_bytes{}; ///< data room of an mbuf of the pool, without headroom
     QueueKind kind{};
     std::atomic<bool> started{};
-    bool broken{};      ///< recovery failed: receives nothing until started again
-    bool always_copy{}; ///< asked for, or forced by the pool
+    bool broken{};                ///< recovery failed: receives nothing until started again
+    bool always_copy{};           ///< asked for, or forced by the pool
+    BindPool* bound{};            ///< what the WQE buffers were made of; nullptr: memory of the queue's own
+    rte_mbuf* below_reserve[4]{}; ///< what is prefetched when the reserve runs low
     rte_mbuf* reserve[reserve_size]{};
 };
+static_assert(offsetof(RxQueueState, reserve) ==
+              offsetof(RxQueueState, below_reserve) + sizeof RxQueueState::below_reserve);
 
 inline RxQueueState& state_of(RxQueue& queue) noexcept { return static_cast<RxQueueState&>(queue); }
 inline const RxQueueState& state_of(const RxQueue& queue) noexcept {
@@ -116,20 +130,14 @@ Error no_queue_memory(const RxQueueConfig& config);
 /// Deals with a completion that is no ordinary packet: filler, error, too long, contradiction. True: it is
 /// consumed, go on; false: end the burst.
 [[gnu::cold, gnu::noinline]] bool skip_completion(RxQueueState& queue, const mlx5_cqe64& cqe) noexcept;
-/// The packet at `range` can be handed over in place: there is a buffer to post for its own, and the packet
-/// in front leaves the headroom we guarantee.
-inline bool may_attach(const RxHot& hot, mlx5::StrideRange range) noexcept {
-    return hot.replacement != nullptr &&
-           hot.strides + hot.map.data_offset(range.first) - hot.used_end >= hot.headroom_bytes;
-}
-/// After may_attach said no: gets a spare buffer if there is none in hand, and asks again.
-[[gnu::noinline]] bool find_replacement(RxQueueState& queue, mlx5::StrideRange range) noexcept;
+/// Gets a spare buffer to post for the current one, if packets may stay in their place at all. As late as
+/// this, so that the buffer finished last may be home: it is the one in the caches.
+[[gnu::noinline]] void find_replacement(RxQueueState& queue) noexcept;
 
-/// What became of a packet.
-enum class Handover : std::uint8_t { done, dropped, wait };
-/// Copies a packet that would have been attached, into one or several mbufs, `m` being the first; counts why.
-[[gnu::noinline]] Handover copy_instead(RxQueueState& queue, rte_mbuf* m, const std::byte* data,
-                                        std::uint32_t bytes) noexcept;
+/// Copies a packet that would have stayed in its place, into one or several mbufs, `m` being the first;
+/// counts why. False: dropped, and counted.
+[[gnu::noinline]] bool copy_instead(RxQueueState& queue, rte_mbuf* m, const std::byte* data,
+                                    std::uint32_t bytes) noexcept;
 /// The current WQE is finished: posts a buffer in its place and moves on to the next.
 [[gnu::noinline]] void finish_wqe(RxQueueState& queue) noexcept;
 /// Tells the device of WQEs posted by finish_wqe and of CQEs consumed before.
@@ -141,7 +149,7 @@ void enter_wqe(RxQueueState& queue) noexcept;
 /// Consumes every completion there is; returns how many were packets.
 std::uint32_t drain_completions(RxQueueState& queue) noexcept;
 
-RxBurst select_striding_burst(RxOffloads offloads) noexcept;
+RxBurst select_striding_burst(RxOffloads offloads, bool bound) noexcept;
 RxBurst select_single_packet_burst(RxOffloads offloads) noexcept;
 Status start_single_packet(RxQueueState& queue);
 void stop_single_packet(RxQueueState& queue) noexcept;

@@ -137,7 +137,7 @@ inline rte_mbuf* take_packet(RxQueueState& queue, const mlx5_cqe64& cqe) noexcep
         }
         return nullptr;
     }
-    describe<Offloads>(m, cqe, queue.hot.copy_flags);
+    describe_chain<Offloads>(m, cqe, queue.hot.copy_flags);
     return m;
 }
 

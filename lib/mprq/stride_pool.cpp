@@ -3,11 +3,13 @@
 
 #include "base/format.hpp"
 #include "base/ring.hpp"
+#include "mprq/bind_pool.hpp"
 
 #include <rte_eal.h>
 #include <rte_malloc.h>
 
 #include <new>
+#include <utility>
 
 namespace stride::mprq {
 namespace {
@@ -32,30 +34,76 @@ bool one_iova_range(const std::byte* base, std::size_t bytes) {
 
 } // namespace
 
-Result<StridePool*> StridePool::create(const StridePoolConfig& config) {
-    void* place = rte_zmalloc_socket("stride_pool", sizeof(StridePool), cache_line_bytes, config.socket_id);
-    if (place == nullptr) return Error{ENOMEM, "stride pool: no memory"};
+StridePool* StridePool::allocate_pool(int socket_id) noexcept {
+    void* place = rte_zmalloc_socket("stride_pool", sizeof(StridePool), cache_line_bytes, socket_id);
+    if (place == nullptr) return nullptr;
     pools_alive.fetch_add(1, std::memory_order_relaxed);
-    auto* pool = new (place) StridePool;
+    return new (place) StridePool;
+}
+
+Result<StridePool*> StridePool::create(const StridePoolConfig& config) {
+    StridePool* pool = allocate_pool(config.socket_id);
+    if (pool == nullptr) return Error{ENOMEM, "stride pool: no memory"};
     if (!pool->lay_out(config)) {
         pool->destroy();
         return Error{ENOMEM, strprintf("stride pool: no memory for %u WQE buffers of %u bytes on socket %d",
                                        config.buffers, config.wqe_bytes, config.socket_id)};
     }
-    Result<RegisteredMemory> registered =
-        config.owner.register_memory(config.owner.context, pool->data_, config.buffers * pool->pitch_bytes_);
-    if (!registered) {
+    if (Status status = pool->register_range(config, pool->data_, config.buffers * pool->pitch_bytes_);
+        !status) {
         pool->destroy();
-        return registered.take_error();
+        return status.take_error();
     }
-    pool->memory_ = std::move(registered).value();
     return pool;
+}
+
+Result<StridePool*> StridePool::create_bound(const StridePoolConfig& config, BindPool& bind,
+                                             std::uint32_t least) {
+    StridePool* pool = allocate_pool(config.socket_id);
+    if (pool == nullptr) return Error{ENOMEM, "stride pool: no memory"};
+    pool->bind_ = &bind;
+    bind.enlist(*pool);
+    if (!pool->lay_out_bound(config, least)) {
+        const std::uint32_t got = pool->spare_count_;
+        pool->release();
+        return Error{ENOBUFS,
+                     strprintf("mempool %s has %u runs of %u mbufs side by side at home, %u are needed",
+                               bind.mempool()->name, got, config.strides_per_wqe + 1, least)};
+    }
+    if (Status status = pool->register_range(config, bind.base(), bind.bytes()); !status) {
+        pool->release();
+        return status.take_error();
+    }
+    return pool;
+}
+
+Status StridePool::register_range(const StridePoolConfig& config, std::byte* base, std::size_t bytes) {
+    Result<RegisteredMemory> registered = config.owner.register_memory(config.owner.context, base, bytes);
+    if (!registered) return registered.take_error();
+    memory_ = std::move(registered).value();
+    return {};
+}
+
+bool StridePool::lay_out_bound(const StridePoolConfig& config, std::uint32_t least) {
+    buffers_ = allocate<WqeBuffer>(config.buffers, config.socket_id);
+    spare_ = allocate<WqeBuffer*>(config.buffers, config.socket_id);
+    if (buffers_ == nullptr || spare_ == nullptr) return false;
+    buffer_count_ = bind_->claim(buffers_, config.buffers, config.strides_per_wqe);
+    for (std::uint32_t n = buffer_count_; n-- > 0;) {
+        WqeBuffer& buffer = buffers_[n];
+        buffer.credits.store(posted_credits, std::memory_order_relaxed);
+        buffer.pool = this;
+        buffer.iova = rte_mem_virt2iova(buffer.strides);
+        spare_[spare_count_++] = &buffer;
+    }
+    return buffer_count_ >= least;
 }
 
 bool StridePool::lay_out(const StridePoolConfig& config) {
     // Headroom before each buffer also keeps the buffers from starting at the same cache set.
     pitch_bytes_ = align_up(std::size_t{config.headroom_bytes}, cache_line_bytes) + config.wqe_bytes;
-    data_ = allocate<std::byte>(config.buffers * pitch_bytes_, config.socket_id);
+    // Copies of short packets read whole blocks, and a shifted packet ends two bytes behind its stride.
+    data_ = allocate<std::byte>(config.buffers * pitch_bytes_ + cache_line_bytes, config.socket_id);
     buffers_ = allocate<WqeBuffer>(config.buffers, config.socket_id);
     shares_ = allocate<StrideShare>(std::size_t{config.buffers} * config.strides_per_wqe, config.socket_id);
     spare_ = allocate<WqeBuffer*>(config.buffers, config.socket_id);
@@ -86,7 +134,31 @@ void StridePool::lay_out_buffer(WqeBuffer& buffer, const StridePoolConfig& confi
     }
 }
 
+void StridePool::release() noexcept {
+    if (bind_ != nullptr) {
+        orphaned_.store(true); // before looking who came home; bring_home does it the other way round
+        while (spare_count_ != 0)
+            bind_->give_back(*spare_[--spare_count_]);
+        return_homecomers();
+    }
+    let_go();
+}
+
+void StridePool::return_homecomers() noexcept {
+    WqeBuffer* buffer = home_.exchange(nullptr);
+    while (buffer != nullptr)
+        bind_->give_back(*std::exchange(buffer, buffer->next_home));
+}
+
+bool StridePool::memory_gone() noexcept {
+    if (!orphaned_) return false;
+    bind_ = nullptr;
+    destroy();
+    return true;
+}
+
 void StridePool::destroy() noexcept {
+    if (bind_ != nullptr) bind_->strike(*this);
     void* const parts[] = {data_, buffers_, shares_, spare_};
     this->~StridePool(); // deregisters, while the memory is still there
     for (void* part : parts)
@@ -100,8 +172,7 @@ std::uint32_t StridePool::alive() noexcept { return pools_alive.load(std::memory
 void StridePool::packet_freed(void*, void* share_of_packet) noexcept {
     auto* share = static_cast<StrideShare*>(share_of_packet);
     rte_mbuf_ext_refcnt_set(&share->info, 1);
-    WqeBuffer* buffer = share->buffer;
-    if (buffer->credits.fetch_sub(1, std::memory_order_acq_rel) == 1) bring_home(buffer);
+    packets_freed(share->buffer, 1);
 }
 
 void StridePool::bring_home(WqeBuffer* buffer) noexcept {
@@ -111,8 +182,9 @@ void StridePool::bring_home(WqeBuffer* buffer) noexcept {
     WqeBuffer* top = pool->home_.load(std::memory_order_relaxed);
     do {
         buffer->next_home = top;
-    } while (!pool->home_.compare_exchange_weak(top, buffer, std::memory_order_release,
+    } while (!pool->home_.compare_exchange_weak(top, buffer, std::memory_order_seq_cst,
                                                 std::memory_order_relaxed));
+    if (pool->orphaned_.load()) pool->return_homecomers();
     pool->let_go();
 }
 

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 /// WQE buffers of one receive queue: who holds them, how they come home.
 ///
+/// Their memory is the pool's own, and packets are attached to it; or it is claimed from the application's
+/// mempool (bind_pool.hpp), and packets are mbufs that lie in it.
+///
 /// A buffer is posted, then held by packets, then spare again. Credits count who holds it: posting gives it a
 /// large credit, every packet freed takes one away, and when the WQE is finished the receiving thread takes
 /// away what is left of the large credit beyond the packets attached. Whoever reaches zero brings the buffer
@@ -21,6 +24,7 @@
 
 namespace stride::mprq {
 
+class BindPool;
 class StridePool;
 struct WqeBuffer;
 
@@ -38,7 +42,13 @@ struct alignas(64) WqeBuffer {
     alignas(64) StridePool* pool;
     std::byte* strides;  ///< first stride; headroom_bytes before it belong to the buffer too
     rte_iova_t iova;     ///< of `strides`
-    StrideShare* shares; ///< one for each stride
+    StrideShare* shares; ///< one for each stride; nullptr if bound
+    std::byte* slots;    ///< bound: the mbufs it is made of, and the slot its last stride ends in
+    std::size_t slot_bytes;
+
+    bool has_slot(const void* object) const noexcept {
+        return static_cast<std::size_t>(static_cast<const std::byte*>(object) - slots) < slot_bytes;
+    }
 };
 
 struct StridePoolConfig {
@@ -55,6 +65,11 @@ class StridePool {
     /// The caller is the queue: it holds the pool until it calls release(). All buffers are spare. ENOMEM, or
     /// the error of register_memory.
     static Result<StridePool*> create(const StridePoolConfig& config);
+
+    /// As create, from mbufs of `bind` that are home: `buffers` if it has so many, `least` at least
+    /// (ENOBUFS).
+    static Result<StridePool*> create_bound(const StridePoolConfig& config, BindPool& bind,
+                                            std::uint32_t least);
 
     /// Takes a spare buffer, the one that came home last; nullptr if there is none. It counts as spare until
     /// mark_posted. Receiving thread, like the next three.
@@ -80,8 +95,16 @@ class StridePool {
         return true;
     }
     /// The queue lets go; its buffers must be given back or settled before. The pool lives on until the last
-    /// packet is freed.
-    void release() noexcept { let_go(); }
+    /// packet is freed; of a bound one only the buffers that packets hold.
+    void release() noexcept;
+    /// `count` packets of a buffer were freed. Any thread.
+    static void packets_freed(WqeBuffer* buffer, std::uint32_t count) noexcept {
+        if (buffer->credits.fetch_sub(count, std::memory_order_acq_rel) == count) bring_home(buffer);
+    }
+    /// The mempool that a bound pool was made of goes, packets or not. False: a queue still runs on it.
+    bool memory_gone() noexcept;
+    /// What it was made of; nullptr: its own memory.
+    BindPool* bound() const noexcept { return bind_; }
 
     Lkey lkey() const noexcept { return memory_.lkey; }
     /// False: another NIC could not be given an IOVA for packets in here (IOVA as PA, pages scattered).
@@ -92,13 +115,19 @@ class StridePool {
     /// Pools that exist in this process, for tests and for a driver that wants to know at its end.
     static std::uint32_t alive() noexcept;
 
+    StridePool* next_claimer{}; ///< BindPool's list
+
   private:
     static constexpr std::uint32_t posted_credits = 1U << 20; ///< above the strides of any WQE
 
     StridePool() = default;
     ~StridePool() = default;
+    static StridePool* allocate_pool(int socket_id) noexcept;
     bool lay_out(const StridePoolConfig& config);
+    bool lay_out_bound(const StridePoolConfig& config, std::uint32_t least);
     void lay_out_buffer(WqeBuffer& buffer, const StridePoolConfig& config, std::uint32_t index);
+    Status register_range(const StridePoolConfig& config, std::byte* base, std::size_t bytes);
+    void return_homecomers() noexcept;
     void destroy() noexcept;
     void collect() noexcept;
     void let_go() noexcept {
@@ -117,10 +146,12 @@ class StridePool {
     std::size_t pitch_bytes_{}; ///< from one buffer to the next
     bool iova_contiguous_{true};
     RegisteredMemory memory_{};
+    BindPool* bind_{};
 
     // Any thread.
     alignas(64) std::atomic<WqeBuffer*> home_{};
     std::atomic<std::uint32_t> away_{1}; ///< buffers not spare, and the queue
+    std::atomic<bool> orphaned_{};       ///< bound: the queue is gone; buffers that come home go back at once
 };
 
 } // namespace stride::mprq

@@ -2,7 +2,6 @@
 /// The receive burst of a striding queue: poll, take strides, hand over, describe, ring.
 #include "mprq/rx_state.hpp"
 
-#include <rte_memcpy.h>
 #include <rte_prefetch.h>
 
 #include <algorithm>
@@ -14,172 +13,299 @@ namespace {
 
 using mlx5::StrideRange;
 
-/// A burst's own tally; the queue's counters are touched once, at the end.
-struct Burst {
-    rte_mbuf** packets;
-    std::uint32_t wanted;
-    std::uint32_t taken{};
-    std::uint32_t copied_short{};
-    std::uint32_t copied_instead{};
-    std::uint64_t bytes{};
+/// How packets are handed over that are not copied.
+enum class Place : std::uint8_t { attached, bound };
 
-    std::uint32_t room() const noexcept { return wanted - taken; }
+/// A burst's own tally; the queue's counters are touched once, at the end.
+struct Tally {
+    rte_mbuf** next; ///< where the next packet goes
+    std::uint64_t bytes{};
+    std::uint32_t copied_short{};
+    std::uint32_t copied_long{};
+
+    void take(rte_mbuf* m, std::uint32_t length) noexcept {
+        *next++ = m;
+        bytes += length;
+    }
 };
 
-inline StrideRange range_of(const mlx5_cqe64& cqe, mlx5::StridingByteCount count) noexcept {
-    return {mlx5::wqe_counter(cqe), count.strides()};
-}
-
-/// The completion is one packet that we can hand over: what it claims fits the WQE and our limits.
-inline bool is_packet(const RxHot& hot, const mlx5_cqe64& cqe, mlx5::StridingByteCount count) noexcept {
-    const StrideRange range = range_of(cqe, count);
-    return mlx5::is_plain_receive(cqe.op_own) && !count.filler() && hot.map.possible(range, hot.consumed) &&
-           hot.map.holds(range, count.bytes()) && count.bytes() <= hot.max_frame_bytes;
-}
-
-/// Points `m` at the packet where the HCA wrote it. Its buffer starts behind what the packet in front owns
-/// and ends where the headroom of the one behind starts, so that neither can be written through this mbuf.
-inline void attach(RxHot& hot, rte_mbuf* m, StrideRange range, std::uint32_t bytes) noexcept {
-    std::byte* const data = hot.strides + hot.map.data_offset(range.first);
-    const auto headroom =
-        static_cast<std::uint16_t>(std::min<std::ptrdiff_t>(data - hot.used_end, RTE_PKTMBUF_HEADROOM));
-    std::byte* const start = data - headroom;
-    std::byte* const next_headroom = hot.strides + hot.map.offset(range.end()) - RTE_PKTMBUF_HEADROOM;
-    std::byte* const end =
-        std::clamp(next_headroom, data + bytes, std::max(data + bytes, start + UINT16_MAX));
-    m->buf_addr = start;
-    rte_mbuf_iova_set(m, hot.iova + static_cast<rte_iova_t>(start - hot.strides));
-    m->buf_len = static_cast<std::uint16_t>(end - start);
-    m->shinfo = &hot.shares[range.first].info;
-    Rearm rearm = hot.rearm;
-    rearm.data_off = headroom;
-    rearm_mbuf(m, rearm);
-    hot.used_end = end;
-    ++hot.attached;
-}
-
-/// Hands one packet over: copied if short, else attached, else copied for want of something (counted).
-template <RxOffloads::Bits Offloads>
-inline Handover hand_over(RxQueueState& queue, Burst& burst, const mlx5_cqe64& cqe) noexcept {
-    RxHot& hot = queue.hot;
-    const mlx5::StridingByteCount count = mlx5::striding_byte_count(cqe);
-    const StrideRange range = range_of(cqe, count);
-    const std::uint32_t bytes = count.bytes();
-    rte_mbuf* const m = hot.reserve[hot.reserved - 1];
-    std::uint64_t flags = hot.copy_flags;
-    m->pkt_len = bytes - std::min(bytes, trailer_bytes<Offloads>);
-    m->data_len = static_cast<std::uint16_t>(m->pkt_len);
-    if (bytes <= hot.copy_threshold_bytes) {
-        rearm_mbuf(m, hot.rearm);
-        rte_memcpy(static_cast<std::byte*>(m->buf_addr) + RTE_PKTMBUF_HEADROOM,
-                   hot.strides + hot.map.data_offset(range.first), bytes);
-        ++burst.copied_short;
-    } else if (may_attach(hot, range) || find_replacement(queue, range)) [[likely]] {
-        attach(hot, m, range, bytes);
-        flags = RTE_MBUF_F_EXTERNAL;
-    } else {
-        const Handover outcome =
-            copy_instead(queue, m, hot.strides + hot.map.data_offset(range.first), m->pkt_len);
-        if (outcome != Handover::done) return outcome;
-        ++burst.copied_instead;
+/// What handing packets over takes of the queue, in registers: mbufs are written between, which the compiler
+/// must take for writes to anything.
+class View {
+  public:
+    [[gnu::always_inline]] explicit View(RxQueueState& queue) noexcept
+        : queue_{queue}
+        , copy_threshold_bytes_{queue.hot.copy_threshold_bytes} {
+        load();
     }
-    --hot.reserved;
-    burst.bytes += m->pkt_len;
-    describe<Offloads>(m, cqe, flags);
-    burst.packets[burst.taken++] = m;
-    return Handover::done;
+    [[gnu::always_inline]] void store() noexcept {
+        hot().reserved = static_cast<std::uint32_t>(top_ - hot().reserve);
+        hot().attached = attached_;
+        hot().used_end = used_end_;
+    }
+
+    template <RxOffloads::Bits Offloads, Place How>
+    [[gnu::always_inline]] void hand_over(Tally& tally, const mlx5_cqe64& cqe, StrideRange range,
+                                          std::uint32_t bytes) noexcept;
+
+    template <RxOffloads::Bits Offloads>
+    [[gnu::always_inline]] void copy(Tally& tally, const mlx5_cqe64& cqe, std::uint32_t first,
+                                     std::uint32_t bytes) noexcept;
+    template <RxOffloads::Bits Offloads>
+    [[gnu::always_inline]] void bind(Tally& tally, const mlx5_cqe64& cqe, std::uint32_t first,
+                                     std::uint32_t bytes) noexcept;
+
+  private:
+    RxHot& hot() const noexcept { return queue_.hot; }
+    void load() noexcept {
+        strides_ = hot().strides;
+        top_ = hot().reserve + hot().reserved;
+        attached_ = hot().attached;
+        used_end_ = hot().used_end;
+    }
+    std::byte* data(std::uint32_t stride) const noexcept { return strides_ + map_.data_offset(stride); }
+
+    template <RxOffloads::Bits Offloads>
+    [[gnu::always_inline]] void attach(Tally& tally, const mlx5_cqe64& cqe, StrideRange range,
+                                       std::uint32_t bytes) noexcept;
+    template <Place How>
+    [[gnu::always_inline]] bool may_stay(StrideRange range) noexcept;
+
+    RxQueueState& queue_;
+    std::byte* strides_;
+    rte_mbuf** top_; ///< of the reserve
+    std::byte* used_end_;
+    std::uint32_t attached_;
+    const std::uint32_t copy_threshold_bytes_;
+    const mlx5::StrideMap map_{hot().map};
+    const std::uint64_t rearm_{word_of(hot().rearm)};
+};
+
+constexpr std::uint32_t prefetch_packets = 4;
+
+template <RxOffloads::Bits Offloads>
+constexpr std::uint32_t length_of(std::uint32_t bytes) noexcept {
+    return bytes - std::min(bytes, trailer_bytes<Offloads>);
 }
 
-/// Takes the packet of `cqe`, which is one (is_packet). False: it waits in the CQ for mbufs.
+/// Copies a packet into the reserve's next mbuf, in whole blocks: strides and an mbuf's room are multiples of
+/// one, or larger.
 template <RxOffloads::Bits Offloads>
-inline bool take_packet(RxQueueState& queue, Burst& burst, const mlx5_cqe64& cqe) noexcept {
+inline void View::copy(Tally& tally, const mlx5_cqe64& cqe, std::uint32_t first,
+                       std::uint32_t bytes) noexcept {
+    rte_mbuf* const m = *--top_;
+    const std::byte* const from = data(first);
+    rte_prefetch0(top_[-std::ptrdiff_t{prefetch_packets}]);
+    rte_prefetch0(from + map_.offset(prefetch_packets));
+    std::byte* const to = static_cast<std::byte*>(m->buf_addr) + RTE_PKTMBUF_HEADROOM;
+    std::uint32_t done = 0;
+    do
+        std::memcpy(to + done, from + done, copy_block_bytes);
+    while ((done += copy_block_bytes) < bytes);
+    describe<Offloads>(m, cqe, rearm_, hot().copy_flags, length_of<Offloads>(bytes));
+    tally.take(m, length_of<Offloads>(bytes));
+    ++tally.copied_short;
+}
+
+/// Points the reserve's next mbuf at the packet where the HCA wrote it. Its buffer starts behind what the
+/// packet in front owns and ends where the headroom of the one behind starts, so that neither can be written
+/// through this mbuf.
+template <RxOffloads::Bits Offloads>
+inline void View::attach(Tally& tally, const mlx5_cqe64& cqe, StrideRange range,
+                         std::uint32_t bytes) noexcept {
+    rte_mbuf* const m = *--top_;
+    rte_prefetch0(top_[-std::ptrdiff_t{prefetch_packets}]);
+    std::byte* const packet = data(range.first);
+    std::byte* const start = std::max(used_end_, packet - RTE_PKTMBUF_HEADROOM);
+    std::byte* const next_headroom = strides_ + map_.offset(range.end()) - RTE_PKTMBUF_HEADROOM;
+    std::byte* const end = std::max(packet + bytes, std::min(next_headroom, start + UINT16_MAX));
+    m->buf_addr = start;
+    rte_mbuf_iova_set(m, hot().iova + static_cast<rte_iova_t>(start - strides_));
+    m->buf_len = static_cast<std::uint16_t>(end - start);
+    m->shinfo = &hot().shares[range.first].info;
+    used_end_ = end;
+    ++attached_;
+    // data_off is the word's low half: what is added stays in it.
+    const std::uint64_t rearm = rearm_ - RTE_PKTMBUF_HEADROOM + static_cast<std::uint64_t>(packet - start);
+    describe<Offloads>(m, cqe, rearm, RTE_MBUF_F_EXTERNAL, length_of<Offloads>(bytes));
+    tally.take(m, length_of<Offloads>(bytes));
+}
+
+/// Hands over the mbuf that the packet already lies in: the application's pool has had it there since it was
+/// made.
+template <RxOffloads::Bits Offloads>
+inline void View::bind(Tally& tally, const mlx5_cqe64& cqe, std::uint32_t first,
+                       std::uint32_t bytes) noexcept {
+    const std::uint32_t colour_bytes = (first & hot().bound_colour_mask) * BindLayout::colour_bytes;
+    std::byte* const header = strides_ + map_.offset(first) - hot().bound_head_bytes - colour_bytes;
+    rte_prefetch0(header + map_.offset(BindLayout::max_colours)); // of the same colour
+    auto* const m = reinterpret_cast<rte_mbuf*>(header);
+    ++attached_;
+    describe<Offloads>(m, cqe, rearm_ + map_.shift_bytes() + colour_bytes, 0, length_of<Offloads>(bytes));
+    tally.take(m, length_of<Offloads>(bytes));
+}
+
+/// There is a WQE buffer to post instead of this one, and room for headroom.
+template <Place How>
+inline bool View::may_stay(StrideRange range) noexcept {
+    if (hot().replacement == nullptr) [[unlikely]] {
+        find_replacement(queue_);
+        if (hot().replacement == nullptr) return false;
+    }
+    return How == Place::bound || data(range.first) - used_end_ >= hot().headroom_bytes;
+}
+
+/// Copies a packet that can't stay in its place, for a reason that is counted. nullptr: dropped.
+template <RxOffloads::Bits Offloads>
+[[gnu::noinline]] rte_mbuf* copy_long(RxQueueState& queue, const mlx5_cqe64& cqe, std::uint32_t first,
+                                      std::uint32_t bytes) noexcept {
     RxHot& hot = queue.hot;
-    if (hot.reserved == 0 && !refill_reserve(queue)) [[unlikely]]
-        return false;
-    const StrideRange range = range_of(cqe, mlx5::striding_byte_count(cqe));
-    if (hand_over<Offloads>(queue, burst, cqe) == Handover::wait) [[unlikely]]
-        return false;
-    hot.cq.consume();
-    hot.consumed = range.end();
-    return true;
+    rte_mbuf* const m = hot.reserve[hot.reserved - 1];
+    m->pkt_len = length_of<Offloads>(bytes);
+    m->data_len = static_cast<std::uint16_t>(m->pkt_len);
+    if (!copy_instead(queue, m, hot.strides + hot.map.data_offset(first), m->pkt_len)) return nullptr;
+    --hot.reserved;
+    describe_chain<Offloads>(m, cqe, hot.copy_flags);
+    return m;
+}
+
+/// Hands one packet over: copied if short, else in its place, else copied for want of something, or dropped.
+/// The reserve has an mbuf, or the packet may stay.
+template <RxOffloads::Bits Offloads, Place How>
+inline void View::hand_over(Tally& tally, const mlx5_cqe64& cqe, StrideRange range,
+                            std::uint32_t bytes) noexcept {
+    // A bound packet needs no mbuf: with none left, short ones stay in their place too.
+    if (bytes <= copy_threshold_bytes_ && (How == Place::attached || top_ != hot().reserve)) {
+        copy<Offloads>(tally, cqe, range.first, bytes);
+    } else if (may_stay<How>(range)) [[likely]] {
+        if constexpr (How == Place::bound)
+            bind<Offloads>(tally, cqe, range.first, bytes);
+        else
+            attach<Offloads>(tally, cqe, range, bytes);
+    } else {
+        store();
+        rte_mbuf* const m = copy_long<Offloads>(queue_, cqe, range.first, bytes);
+        load();
+        if (m == nullptr) return;
+        tally.take(m, m->pkt_len);
+        ++tally.copied_long;
+    }
 }
 
 /// Four completions at once, all of them packets that follow each other within the WQE. False: not so, or not
 /// enough mbufs; look at them one by one.
-template <RxOffloads::Bits Offloads>
-inline bool take_four(RxQueueState& queue, Burst& burst) noexcept {
+template <RxOffloads::Bits Offloads, Place How>
+[[gnu::always_inline]] inline bool take_four(RxQueueState& queue, Tally& tally) noexcept {
     RxHot& hot = queue.hot;
-    const std::uint32_t ci = hot.cq.ci();
-    const mlx5_cqe64* cqes[4];
-    unsigned odd = 0;
-    for (std::uint32_t n = 0; n < 4; ++n) {
-        cqes[n] = hot.cq.at(ci + n);
-        const unsigned plain = unsigned{MLX5_CQE_RESP_SEND} << 4 | hot.cq.owner(ci + n);
-        odd |= (load_from_device(&cqes[n]->op_own) & ~mlx5::cqe_solicited_bit) ^ plain;
+    if (!hot.cq.side_by_side(4)) return false;
+    const mlx5_cqe64* const cqe = hot.cq.at(hot.cq.ci());
+    const std::size_t step = hot.cq.cqe_bytes();
+    mlx5::CqeQuad quad;
+    if (!quad.take(cqe, step, hot.cq.owner(hot.cq.ci()), hot.limits, hot.consumed)) return false;
+    if (hot.reserved < 4 && (!refill_reserve(queue) || hot.reserved < 4)) [[unlikely]]
+        return false;
+    std::uint32_t firsts[5], bytes[4];
+    quad.store(firsts, bytes);
+    const auto each = [&](auto&& hand_over) __attribute__((always_inline)) {
+#pragma GCC unroll 4
+        for (std::uint32_t n = 0; n < 4; ++n) {
+            const auto* at = reinterpret_cast<const std::byte*>(cqe) + n * step;
+            hand_over(*reinterpret_cast<const mlx5_cqe64*>(at), n);
+        }
+    };
+    View view{queue};
+    const unsigned longer = quad.longer_than(hot.copy_threshold_bytes);
+    if (longer == 0) {
+        each([&](const mlx5_cqe64& one, std::uint32_t n) {
+            view.copy<Offloads>(tally, one, firsts[n], bytes[n]);
+        });
+    } else if (longer == 0xf && How == Place::bound && hot.replacement != nullptr) {
+        each([&](const mlx5_cqe64& one, std::uint32_t n) {
+            view.bind<Offloads>(tally, one, firsts[n], bytes[n]);
+        });
+    } else {
+        for (std::uint32_t n = 0; n < 4; ++n) {
+            const auto* at = reinterpret_cast<const std::byte*>(cqe) + n * step;
+            view.hand_over<Offloads, How>(tally, *reinterpret_cast<const mlx5_cqe64*>(at),
+                                          {firsts[n], firsts[n + 1] - firsts[n]}, bytes[n]);
+        }
     }
-    if (odd != 0) return false;
-
-    std::uint32_t expected = hot.consumed;
-    for (const mlx5_cqe64* cqe : cqes) {
-        const mlx5::StridingByteCount count = mlx5::striding_byte_count(*cqe);
-        const StrideRange range = range_of(*cqe, count);
-        odd |= (range.first ^ expected) | unsigned{count.filler()} |
-               unsigned{!hot.map.holds(range, count.bytes())} | unsigned{count.bytes() > hot.max_frame_bytes};
-        expected = range.end();
-    }
-    if (odd != 0 || expected >= hot.map.strides()) return false;
-    if (hot.reserved < 4 && (!refill_reserve(queue) || hot.reserved < 4)) return false;
-    for (const mlx5_cqe64* cqe : cqes)
-        if (!take_packet<Offloads>(queue, burst, *cqe)) [[unlikely]]
-            return false;
+    view.store();
+    hot.cq.consume(4);
+    hot.consumed = quad.end();
+    if (hot.consumed == hot.map.strides()) [[unlikely]]
+        finish_wqe(queue);
     return true;
 }
 
-/// One completion, whatever it is. False: end the burst.
-template <RxOffloads::Bits Offloads>
-inline bool take_one(RxQueueState& queue, Burst& burst) noexcept {
+/// The completion is one packet that we can hand over: what it claims fits the WQE and our limits.
+inline bool is_packet(const RxHot& hot, const mlx5_cqe64& cqe, mlx5::StridingByteCount count) noexcept {
+    const StrideRange range{mlx5::wqe_counter(cqe), count.strides()};
+    return mlx5::is_plain_receive(cqe.op_own) && !count.filler() && hot.map.possible(range, hot.consumed) &&
+           hot.map.holds(range, count.bytes()) && count.bytes() <= hot.max_frame_bytes;
+}
+
+/// One completion, whatever it is, and up to one packet. Returns the tally after it; `more`: false ends the
+/// burst, a packet waits in the CQ if there is no mbuf.
+template <RxOffloads::Bits Offloads, Place How>
+[[gnu::noinline]] Tally take_one(RxQueueState& queue, Tally tally, bool& more) noexcept {
     RxHot& hot = queue.hot;
+    more = false;
     const mlx5_cqe64* cqe = hot.cq.poll();
-    if (cqe == nullptr) return false;
-    if (!is_packet(hot, *cqe, mlx5::striding_byte_count(*cqe))) [[unlikely]]
-        return skip_completion(queue, *cqe);
-    if (!take_packet<Offloads>(queue, burst, *cqe)) return false;
+    if (cqe == nullptr) return tally;
+    const mlx5::StridingByteCount count = mlx5::striding_byte_count(*cqe);
+    if (!is_packet(hot, *cqe, count)) [[unlikely]] {
+        more = skip_completion(queue, *cqe);
+        return tally;
+    }
+    const StrideRange range{mlx5::wqe_counter(*cqe), count.strides()};
+    if (hot.reserved == 0 && !refill_reserve(queue)) [[unlikely]] {
+        if (How == Place::bound && hot.replacement == nullptr) find_replacement(queue);
+        if (How == Place::attached || hot.replacement == nullptr) return tally;
+    }
+    View view{queue};
+    view.hand_over<Offloads, How>(tally, *cqe, range, count.bytes());
+    view.store();
+    hot.cq.consume();
+    hot.consumed = range.end();
     if (hot.consumed == hot.map.strides()) finish_wqe(queue);
-    return true;
+    more = true;
+    return tally;
 }
 
-inline std::uint16_t finish_burst(RxQueueState& queue, const Burst& burst) noexcept {
-    RxHot& hot = queue.hot;
-    if (hot.wqes_due != 0) ring_due_doorbells(queue);
-    hot.packets.add(burst.taken);
-    hot.bytes.add(burst.bytes);
-    hot.copied_short.add(burst.copied_short);
-    hot.attached_packets.add(burst.taken - burst.copied_short - burst.copied_instead);
-    return static_cast<std::uint16_t>(burst.taken);
-}
-
-template <RxOffloads::Bits Offloads>
+template <RxOffloads::Bits Offloads, Place How>
 std::uint16_t receive(void* queue_pointer, rte_mbuf** packets, std::uint16_t wanted) noexcept {
     auto& queue = *static_cast<RxQueueState*>(static_cast<RxQueue*>(queue_pointer));
-    Burst burst{.packets = packets, .wanted = wanted};
-    while (burst.room() != 0) {
-        if (burst.room() >= 4 && take_four<Offloads>(queue, burst)) continue;
-        if (!take_one<Offloads>(queue, burst)) break;
+    rte_mbuf** const end = packets + wanted;
+    Tally tally{.next = packets};
+    for (bool more = true; more && tally.next != end;) {
+        if (end - tally.next >= 4 && take_four<Offloads, How>(queue, tally)) continue;
+        tally = take_one<Offloads, How>(queue, tally, more);
     }
-    return finish_burst(queue, burst);
+    RxHot& hot = queue.hot;
+    if (hot.wqes_due != 0) ring_due_doorbells(queue);
+    const auto taken = static_cast<std::uint16_t>(tally.next - packets);
+    hot.packets.add(taken);
+    hot.bytes.add(tally.bytes);
+    hot.copied_short.add(tally.copied_short);
+    hot.attached_packets.add(taken - tally.copied_short - tally.copied_long);
+    return taken;
 }
 
 constexpr std::size_t combinations = 1U << 5;
 
-template <std::size_t... Bits>
+template <Place How, std::size_t... Bits>
 constexpr std::array<RxBurst, combinations> make_table(std::index_sequence<Bits...>) noexcept {
-    return {receive<static_cast<RxOffloads::Bits>(Bits)>...};
+    return {receive<static_cast<RxOffloads::Bits>(Bits), How>...};
 }
 
-constexpr auto bursts = make_table(std::make_index_sequence<combinations>{});
+constexpr auto attach_bursts = make_table<Place::attached>(std::make_index_sequence<combinations>{});
+constexpr auto bound_bursts = make_table<Place::bound>(std::make_index_sequence<combinations>{});
 
 } // namespace
 
-RxBurst select_striding_burst(RxOffloads offloads) noexcept { return bursts[offloads.bits() % combinations]; }
+RxBurst select_striding_burst(RxOffloads offloads, bool bound) noexcept {
+    return (bound ? bound_bursts : attach_bursts)[offloads.bits() % combinations];
+}
 
 } // namespace stride::mprq

@@ -78,7 +78,7 @@ mprq::RxQueueConfig config_of(RxSlot& slot) noexcept {
     return config;
 }
 
-Result<mprq::GeometryPlan> plan_for(const RxSlot& slot) {
+Result<mprq::GeometryPlan> plan_for(RxSlot& slot) {
     const ibv::Caps& caps = slot.port->device->caps();
     const Args& args = slot.port->args;
     const mprq::StridingLimits limits{.min_log_stride_bytes = caps.striding.min_log_stride_bytes,
@@ -92,7 +92,10 @@ Result<mprq::GeometryPlan> plan_for(const RxSlot& slot) {
     request.max_frame_bytes = frame_bytes(slot);
     request.descriptors = slot.descriptors;
     request.headroom_bytes = RTE_PKTMBUF_HEADROOM;
-    if (args.log_stride_bytes) request.stride_bytes = 1U << *args.log_stride_bytes;
+    if (args.log_stride_bytes)
+        request.stride_bytes = 1U << *args.log_stride_bytes;
+    else
+        request.stride_bytes = mprq::RxQueue::bind_fit(config_of(slot)).stride_bytes;
     if (args.log_strides) request.strides_per_wqe = 1U << *args.log_strides;
     return mprq::plan_geometry(request, limits);
 }

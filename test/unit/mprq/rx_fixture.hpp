@@ -24,6 +24,8 @@ struct QueueSetup {
     std::uint32_t headroom_bytes{0};
     std::uint32_t cqe_bytes{64};
     bool always_copy{}, scatter{}, two_byte_shift{};
+    const char* pool_ops{}; ///< "stride": log_stride_bytes is that of the pool, if the frames fit its mbufs
+    std::uint32_t private_bytes{0}, cache{0};
     RxOffloads offloads{};
 };
 
@@ -39,6 +41,9 @@ class RxFixture : public ::testing::Test {
   protected:
     void set_up(const QueueSetup& wanted) {
         setup = wanted;
+        make_pool();
+        if (const BindFit fit = RxQueue::bind_fit(config_without_hca()); fit.stride_bytes != 0)
+            setup.log_stride_bytes = RingSize::at_least(fit.stride_bytes).log();
         shape = {.log_stride_bytes = setup.log_stride_bytes,
                  .log_strides = setup.log_strides,
                  .log_wqes = setup.log_wqes,
@@ -46,13 +51,17 @@ class RxFixture : public ::testing::Test {
                  .max_frame_bytes = setup.max_frame_bytes,
                  .two_byte_shift = setup.two_byte_shift};
         hca = std::make_unique<FakeHca>(FakeHca::striding(shape, setup.cqe_bytes));
-        make_pool();
         Result<RxQueuePtr> made = RxQueue::create_striding(config(), shape, hca->cq_ring, hca->rq_ring);
         ASSERT_TRUE(made.ok()) << made.error().what;
         queue = std::move(made).value();
         ASSERT_TRUE(queue->start().ok());
     }
     RxQueueConfig config() {
+        RxQueueConfig config = config_without_hca();
+        config.owner = hca->owner();
+        return config;
+    }
+    RxQueueConfig config_without_hca() {
         return {.port_id = 7,
                 .queue_id = 3,
                 .pool = pool,
@@ -61,13 +70,14 @@ class RxFixture : public ::testing::Test {
                 .headroom_bytes = setup.headroom_bytes,
                 .always_copy = setup.always_copy,
                 .scatter = setup.scatter,
-                .offloads = setup.offloads,
-                .owner = hca->owner()};
+                .offloads = setup.offloads};
     }
     void make_pool() {
         static int number = 0;
-        pool = rte_pktmbuf_pool_create(("rx_test_" + std::to_string(number++)).c_str(), setup.mbufs, 0, 0,
-                                       static_cast<std::uint16_t>(setup.data_room_bytes), -1);
+        pool = rte_pktmbuf_pool_create_by_ops(("rx_test_" + std::to_string(number++)).c_str(), setup.mbufs,
+                                              setup.cache, static_cast<std::uint16_t>(setup.private_bytes),
+                                              static_cast<std::uint16_t>(setup.data_room_bytes), -1,
+                                              setup.pool_ops);
         ASSERT_NE(pool, nullptr);
     }
 
@@ -103,6 +113,8 @@ class RxFixture : public ::testing::Test {
 
     void TearDown() override {
         queue.reset();
+        if (pool != nullptr && setup.cache != 0)
+            rte_mempool_cache_flush(rte_mempool_default_cache(pool, rte_lcore_id()), pool);
         EXPECT_EQ(StridePool::alive(), 0U) << "a pool of WQE buffers is left";
         if (pool == nullptr) return;
         EXPECT_EQ(rte_mempool_avail_count(pool), setup.mbufs) << "mbufs are missing";
