@@ -121,6 +121,38 @@ struct Rq {
     std::uint64_t out_of_buffer{};   ///< [engine] frames dropped for want of a WQE
 };
 
+/// Shared receive queue for UD QPs. Its WQEs are a list: each begins with the index of the next one (libmlx5
+/// srq.c), and the doorbell record counts how many were posted.
+struct Srq {
+    std::uint32_t srqn{};
+    std::uint32_t handle{};
+    Context* context{};
+    Pdn pd{};
+    std::byte* ring{};
+    RingSize size{}; ///< in WQEs
+    std::uint32_t log_wqe_bytes{};
+    be32* dbrec{};              ///< WQEs posted, low 16 bits
+    std::uint32_t user_index{}; ///< goes to the CQE's srqn_uidx
+    std::uint64_t user_handle{};
+    std::uint32_t max_wr{}, max_sge{};
+    std::uint32_t limit{}; ///< an event is due when fewer WQEs are left; 0: none. The engine clears it then
+    std::uint32_t users{}; ///< QPs that receive from it
+    std::uint32_t async_events{}; ///< [engine] events written to the context's async channel
+    std::uint16_t pi{};           ///< [engine] last doorbell record seen
+    std::uint16_t ci{};           ///< [engine] WQEs consumed
+    std::uint16_t next_wqe{};     ///< [engine] index of the first WQE that is not consumed
+};
+
+/// A GID as it stands in tables, GRHs and AVs.
+using Gid = std::array<std::uint8_t, 16>;
+
+/// A group a UD QP is attached to.
+struct MulticastGroup {
+    Gid gid{};
+    std::uint16_t lid{};
+    bool operator==(const MulticastGroup&) const = default;
+};
+
 /// Receive indirection table (ethdev: RETA).
 struct Rqt {
     std::uint32_t handle{};
@@ -169,8 +201,12 @@ struct Qp {
     Rqt* rqt{};               ///< RSS QP
     RssHash rss{};            ///< RSS QP
     std::uint32_t qkey{};
-    std::uint32_t flows{};        ///< flow rules that end here
-    std::uint32_t async_events{}; ///< [engine] events written to the context's async channel
+    std::uint32_t source_qpn{}; ///< UD with SOURCE_QPN: what its packets say they come from; 0: its own
+    Srq* srq{};                 ///< instead of `rq`
+    std::vector<MulticastGroup> groups{}; ///< UD
+    bool block_multicast_loopback{};      ///< UD: no copy of what the port itself sent to a group
+    std::uint32_t flows{};                ///< flow rules that end here
+    std::uint32_t async_events{};         ///< [engine] events written to the context's async channel
     bool sq_signal_all{};
     std::uint32_t bfreg_number{}; ///< of the UAR register in the context
     Cq* recv_cq{};                ///< CQ named for receives, if any
@@ -191,6 +227,10 @@ struct FlowMatch {
         dst_ip_mask{}; ///< IPv4 in the first 4 bytes
     std::uint8_t ip_proto{}, ip_proto_mask{};
     std::uint16_t src_port{}, src_port_mask{}, dst_port{}, dst_port_mask{};
+    std::uint8_t ip_tos{}, ip_tos_mask{};     ///< IPv6: traffic class
+    std::uint8_t ip_ttl{}, ip_ttl_mask{};     ///< IPv6: hop limit
+    std::uint8_t ip_flags{}, ip_flags_mask{}; ///< IPv4: the three flag bits, DF = 2, MF = 1
+    std::uint32_t ip6_flow_label{}, ip6_flow_label_mask{};
     bool drop{};         ///< action drop
     std::uint32_t tag{}; ///< action tag: to the CQE's flow tag
     bool has_tag{};

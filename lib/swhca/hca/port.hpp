@@ -25,21 +25,34 @@ struct PortCounters {
     std::uint64_t rx_queue_error{};   ///< frame for a queue that is not ready
 };
 
+/// Numbers of the ABI (IB_LINK_LAYER_*).
+enum class LinkLayer : std::uint8_t { infiniband = 1, ethernet = 2 };
+
+struct GidEntry {
+    Gid gid{};
+    bool roce_v2{}; ///< Ethernet only; else RoCE v1
+};
+
 struct Port {
     std::string device_name{}; ///< `mlx5_0`
     std::uint8_t number{1};
+    LinkLayer link_layer{LinkLayer::ethernet};
     std::array<std::uint8_t, 6> mac{};
-    std::string netdev{}; ///< companion interface, empty if none
+    std::uint16_t lid{}, sm_lid{};            ///< InfiniBand
+    std::vector<GidEntry> gids{};             ///< GID table
+    std::vector<std::uint16_t> pkeys{0xffff}; ///< P_Key table
+    std::string netdev{};                     ///< companion interface, empty if none
     std::uint32_t max_frame_bytes{65535};
     bool pause{}; ///< a frame without a receive WQE waits on the wire (802.3x) instead of being dropped
     std::unique_ptr<Wire> wire{};
-    std::vector<Qp*> senders{};    ///< QPs in RTS (or draining) with a send queue
-    std::vector<Flow*> flows{};    ///< in the order they are tried
-    std::vector<Flow*> sniffers{}; ///< get a copy of every frame received
-    std::uint64_t flow_changes{};  ///< counts additions and removals; wires that wait for a receiver watch it
-    std::vector<Cq*> notifying{};  ///< CQs with a completion channel (engine/queues.hpp keeps it)
-    std::vector<Rq*> draining{};   ///< receive queues in error, whose WQEs are flushed (queues.hpp too)
-    PortCounters counters{};       ///< [engine]
+    std::vector<Qp*> senders{};      ///< QPs in RTS (or draining) with a send queue
+    std::vector<Qp*> datagram_qps{}; ///< UD QPs that take packets (engine/queues.hpp keeps it)
+    std::vector<Flow*> flows{};      ///< in the order they are tried
+    std::vector<Flow*> sniffers{};   ///< get a copy of every frame received
+    std::uint64_t flow_changes{}; ///< counts additions and removals; wires that wait for a receiver watch it
+    std::vector<Cq*> notifying{}; ///< CQs with a completion channel (engine/queues.hpp keeps it)
+    std::vector<Rq*> draining{};  ///< receive queues in error, whose WQEs are flushed (queues.hpp too)
+    PortCounters counters{};      ///< [engine]
 };
 
 } // namespace swhca
