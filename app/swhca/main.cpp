@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // swhca: starts a program with the software HCA in it.
+#include "companions.hpp"
 #include "elf_needed.hpp"
 
 #include "swhca/hca/build.hpp"
@@ -38,6 +39,7 @@ struct RunOptions {
     std::string engine{};
     std::string report{};
     bool pci{};
+    bool netdev{};
     std::vector<std::string> command{};
 };
 
@@ -47,8 +49,7 @@ int fail(int code, const std::string& what) {
 }
 
 /// Parses the options as the preloaded object will, and makes the wires once, so that mistakes show here.
-std::optional<std::string> check(const RunOptions& options) {
-    swhca::Config config;
+std::optional<std::string> check(const RunOptions& options, swhca::Config& config) {
     for (const std::string& text : options.ports) {
         if (text.find('\n') != std::string::npos) return "port '" + text + "': a line break in it";
         auto port = swhca::parse_port(text);
@@ -97,14 +98,29 @@ void set_or_unset(const char* name, const std::string& value) {
     }
 }
 
-int run(const RunOptions& options) {
+/// Gives every port an interface, and the PCI bus the devices: what net/mlx5 starts from.
+void name_companions(RunOptions& options) {
+    options.pci = true;
+    if (options.ports.empty())
+        for (const swhca::PortConfig& port : swhca::default_ports())
+            options.ports.push_back(port.options.name + ",wire=" + port.options.wire);
+    for (unsigned i = 0; i < options.ports.size(); ++i)
+        options.ports[i] += ",netdev=" + swhca::cli::companion_name(i);
+}
+
+int run(RunOptions options) {
     if (options.command.empty())
         return fail(exit_usage, "no command to run; put it after --, as in: swhca run -- ibv_devinfo");
-    if (const auto mistake = check(options)) return fail(exit_usage, *mistake);
+    if (options.netdev) name_companions(options);
+    swhca::Config config;
+    if (const auto mistake = check(options, config)) return fail(exit_usage, *mistake);
     const auto library = find_library();
     if (!library) return fail(exit_usage, "libswhca.so is neither beside this program nor in " SWHCA_LIBDIR);
     if (library->find_first_of(" :") != std::string::npos)
         return fail(exit_usage, *library + ": LD_PRELOAD takes no path with a blank or a colon in it");
+    if (options.netdev)
+        if (const auto made = swhca::cli::make_companions(config); !made.ok())
+            return fail(exit_usage, made.error().what);
 
     std::string lines;
     for (const std::string& port : options.ports)
@@ -159,7 +175,11 @@ int main(int argc, char** argv) {
                             "At exit, write counters and broken rules as JSON to this file");
     run_command->add_flag(
         "--pci", options.pci,
-        "Show the devices in listings of the PCI bus as well, for drivers that start there (net/mlx5)");
+        "Show the devices in listings of the PCI bus as well, for drivers that start there");
+    run_command->add_flag(
+        "--netdev", options.netdev,
+        "Make a network interface for every port, in a network namespace of the command's "
+        "own, and --pci: all that net/mlx5 wants (root only, where users may not make namespaces)");
     run_command->footer(
         "Wires and their keys (`\\,` is a comma in a value):\n"
         "  pair  peer=NAME: the port at the other end; default: the next port with wire=pair\n"

@@ -8,9 +8,9 @@ import subprocess
 import tempfile
 import time
 
-from pmdrun import machine
+from pmdrun import machine, mlx5
 
-from .hca import COMPANION, DRIVERS, PCI_ADDRESS, missing
+from .hca import DRIVERS, missing
 
 SECONDS = 5
 NAMESPACE = """set -e
@@ -70,9 +70,8 @@ def over_hca(build, driver, size):
         eal = [*memory, "--no-pci", "-d", "librte_net_stride.so", "--vdev", vdev]
         command = [*hca, f"mlx5_0,{wire}", "--", *testpmd("hca", cpus[-1], eal, "rxonly")]
     else:
-        eal = [*memory, "-a", f"{PCI_ADDRESS},{driver.devargs}"]
-        command = ["unshare", "--net", "--mount", "sh", "-c", COMPANION, "sh", *hca, f"mlx5_0,netdev=swhca0,{wire}",
-                   "--pci", "--", *testpmd("hca", cpus[-1], eal, "rxonly")]
+        eal = [*memory, "-a", f"{mlx5.pci_address(0)},{driver.devargs}"]
+        command = [*hca, f"mlx5_0,{wire}", "--netdev", "--", *testpmd("hca", cpus[-1], eal, "rxonly")]
     side = Side(command, environment)
     time.sleep(SECONDS + 3)
     return rate_of(side.stop())

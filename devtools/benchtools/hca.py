@@ -1,16 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """How each driver gets onto the software HCA."""
 
-import ctypes.util
 import dataclasses
 import os
-import shutil
 
-from pmdrun import machine
-
-PCI_ADDRESS = "5357:00:00.0"  # of the model's first device (lib/swhca/abi/sysfs.cpp)
-MLX5 = "dv_flow_en=0"  # its default steering needs DevX, which the model doesn't have (doc/adr/0001)
-MPRQ = f"{MLX5},mprq_en=1,rxqs_min_mprq=1"
+from pmdrun import machine, mlx5
+from pmdrun.mlx5 import MPRQ, SPRQ
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,7 +19,7 @@ class Driver:
 
 
 DRIVERS = {driver.name: driver for driver in (
-    Driver("mlx5", "mlx5", MLX5),
+    Driver("mlx5", "mlx5", SPRQ),
     Driver("mlx5-mprq", "mlx5", MPRQ),
     Driver("mlx5-mprq-attach", "mlx5", f"{MPRQ},mprq_max_memcpy_len=0"),
     Driver("mlx5-mprq-scalar", "mlx5", f"{MPRQ},rx_vec_en=0"),
@@ -34,29 +29,9 @@ DRIVERS = {driver.name: driver for driver in (
     Driver("stride-copy", "stride", "copy_always=1"),
 )}
 
-# net/mlx5 wants a network interface beside its device: one end of a veth pair, in a network namespace (and a view of
-# /sys) of its own, so that nothing of the machine is touched.
-COMPANION = """set -e
-mount -t sysfs none /sys
-ip link set lo up
-ip link add swhca0 type veth peer name swhca1
-ip link set swhca0 up
-ip link set swhca1 up
-exec "$@"
-"""
-
-
 def missing(driver):
     """Why this machine can't run the driver, or an empty text."""
-    if driver.kind != "mlx5":
-        return ""
-    if os.geteuid() != 0:
-        return "needs root, for a network namespace with a companion interface"
-    if not (shutil.which("unshare") and shutil.which("ip")):
-        return "needs the commands unshare and ip"
-    if not ctypes.util.find_library("rte_net_mlx5"):
-        return "this DPDK has no net/mlx5"
-    return ""
+    return mlx5.missing() if driver.kind == "mlx5" else ""
 
 
 def bench_command(build, driver, wire, arguments, memory_mib):
@@ -71,6 +46,5 @@ def bench_command(build, driver, wire, arguments, memory_mib):
     if driver.kind == "stride":
         vdev = ",".join(filter(None, ["net_stride0,ibdev=mlx5_0", driver.devargs]))
         return [*hca, f"mlx5_0,{wire}", "--", *bench, "--no-pci", "-d", "librte_net_stride.so", "--vdev", vdev], environment
-    hca += [f"mlx5_0,netdev=swhca0,{wire}", "--pci", "--"]
-    return ["unshare", "--net", "--mount", "sh", "-c", COMPANION, "sh", *hca, *bench,
-            "-a", f"{PCI_ADDRESS},{driver.devargs}"], environment
+    hca += [f"mlx5_0,{wire}", "--netdev", "--"]
+    return [*hca, *bench, "-a", f"{mlx5.pci_address(0)},{driver.devargs}"], environment

@@ -26,10 +26,12 @@ class Testpmd:
     build: build folder (swhca, libswhca.so and librte_net_stride.so are taken from it).
     hca_ports: the ports of the software HCA, as `swhca run --port` takes them.
     vdevs: EAL --vdev values. args: testpmd's own arguments.
+    pci: EAL -a values for net/mlx5 (pmdrun.mlx5), instead of vdevs.
+    command_prefix: a command, with its arguments, that starts testpmd inside `swhca run`.
     """
 
     def __init__(self, build, hca_ports, vdevs, args=(), *, eal=(), memory_mib=512, start_timeout_s=60,
-                 memory_args=None, environment=None):
+                 memory_args=None, environment=None, pci=(), command_prefix=()):
         self.report = {}
         self.output = b""
         self._report_file = tempfile.NamedTemporaryFile(prefix="swhca-report-", suffix=".json")
@@ -37,12 +39,12 @@ class Testpmd:
                    "--report", self._report_file.name]
         for port in hca_ports:
             command += ["--port", port]
-        command += ["--", "dpdk-testpmd", "--no-pci", "--lcores", machine.lcore_map(),
-                    "--file-prefix", f"stride{os.getpid()}"]
+        command += [*(["--netdev"] if pci else []), "--", *command_prefix, "dpdk-testpmd", "--lcores",
+                    machine.lcore_map(), "--file-prefix", f"stride{os.getpid()}"]
         command += memory_args if memory_args is not None else machine.memory_args(memory_mib)
-        command += ["-d", "librte_net_stride.so"]
-        for vdev in vdevs:
-            command += ["--vdev", vdev]
+        command += [word for address in pci for word in ("-a", address)]
+        command += [] if pci else ["--no-pci", "-d", "librte_net_stride.so"]
+        command += [word for vdev in vdevs for word in ("--vdev", vdev)]
         command += [*eal, "--", "--interactive", "--no-flush-rx", *args]
         self.command = command
         driver_dir = f"{build}/drivers/net/stride"
@@ -82,6 +84,11 @@ class Testpmd:
     def xstats(self, port):
         """`show port xstats`: {name: value}."""
         return _numbers(self.command_output(f"show port xstats {port}"))
+
+    @property
+    def pid(self):
+        """Process that was started; after exec it is testpmd itself."""
+        return self._process.pid
 
     def wait_for(self, condition, timeout_s=30, interval_s=0.02):
         """Calls condition() until it is true; False if it is not within the time."""

@@ -35,6 +35,12 @@ expect 0 '/sys/devices/swhca/' run -- readlink -f /sys/class/infiniband/mlx5_1/d
 expect 0 'uverbs1' run -- ls /dev/infiniband
 expect 0 'character special file' run -- stat /dev/infiniband/uverbs0
 expect 0 '5357:00:01.0' run --pci -- ls /sys/bus/pci/devices
+if [ "$(id -u)" = 0 ] && command -v ip >/dev/null; then
+    expect 0 'swhca1' run --netdev -- ls /sys/class/net
+    expect 0 '02:53:57:00:00:01' run --netdev -- cat /sys/bus/pci/devices/5357:00:01.0/net/swhca1/address
+    expect 2 'key netdev is given twice' run --netdev --port mlx5_0,netdev=eth7 -- true
+    [ ! -e /sys/class/net/swhca0 ] || { echo 'the interface is in the namespace of the machine'; exit 1; }
+fi
 expect 0 '0' run -- cat /sys/class/infiniband/mlx5_0/ports/1/hw_counters/out_of_buffer
 
 "$swhca" run --report "$work/report.json" -- ibv_devices >/dev/null

@@ -6,6 +6,7 @@ import pathlib
 import subprocess
 import tempfile
 
+from pmdrun import mlx5
 from pmdrun.testpmd import Testpmd
 
 BUILD = os.environ["STRIDE_BUILD"]
@@ -35,21 +36,24 @@ def pcap_diff(sent, got, *options):
 
 
 class Forwarding:
-    """testpmd from port 0 (a capture comes in) to port 1 (a capture comes out).
+    """testpmd from port 0 (a capture comes in) to port 1 (a capture comes out), on net_stride; on net/mlx5 with
+    mlx5_args, its devargs.
 
     After the with block: .out is the capture that came out, .report the HCA's report, .pools what each pool lacks.
     """
 
     def __init__(self, capture, *args, mode="io", queues=1, burst=32, longest=LONGEST_IP_FRAME, wire_in="",
-                 driver_args="", eal=()):
+                 driver_args="", eal=(), mlx5_args=None, memory_args=None):
         self._folder = tempfile.TemporaryDirectory(prefix="stride-test-")
         self.out = pathlib.Path(self._folder.name) / "out.pcap"
         self.expected = capture_size(capture)[0]
         mbuf_bytes = 2176 if longest <= 2048 - 128 else longest + 256
+        vdevs = [f"net_stride{n},ibdev=mlx5_{n}{driver_args}" for n in (0, 1)]
         self.testpmd = Testpmd(
             BUILD,
             [f"mlx5_0,wire=pcap,in={capture},patience=20000{wire_in}", f"mlx5_1,wire=pcap,out={self.out}"],
-            [f"net_stride0,ibdev=mlx5_0{driver_args}", f"net_stride1,ibdev=mlx5_1{driver_args}"],
+            vdevs if mlx5_args is None else [], pci=[] if mlx5_args is None else mlx5.allow(mlx5_args),
+            memory_args=memory_args, args=
             [f"--forward-mode={mode}", f"--rxq={queues}", f"--txq={queues}", f"--burst={burst}", "--total-num-mbufs=8192",
              f"--max-pkt-len={longest}", f"--mbuf-size={mbuf_bytes}", *args],
             eal=eal, memory_mib=512 if mbuf_bytes <= 4096 else 1024)
