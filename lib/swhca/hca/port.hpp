@@ -23,6 +23,11 @@ struct PortCounters {
     std::uint64_t rx_steering_miss{}; ///< frame no rule takes
     std::uint64_t rx_oversize{};      ///< frame longer than the port or the WQE takes
     std::uint64_t rx_queue_error{};   ///< frame for a queue that is not ready
+    std::uint64_t rx_bad_pkey{};      ///< datagram of another partition
+    std::uint64_t rx_bad_qkey{};      ///< datagram with another Q_Key than its queue's
+    std::uint64_t rx_no_qp{};         ///< datagram for a QPN or a group that nobody here has
+    std::uint64_t rx_malformed{};     ///< datagram whose headers make no sense
+    std::uint64_t rx_foreign{};       ///< datagram for another LID, GID or MAC
 };
 
 /// Numbers of the ABI (IB_LINK_LAYER_*).
@@ -44,6 +49,7 @@ struct Port {
     std::string netdev{};                     ///< companion interface, empty if none
     std::uint32_t max_frame_bytes{65535};
     bool pause{}; ///< a frame without a receive WQE waits on the wire (802.3x) instead of being dropped
+    std::uint32_t mtu_bytes{4096}; ///< InfiniBand: of a datagram's payload
     std::unique_ptr<Wire> wire{};
     std::vector<Qp*> senders{};      ///< QPs in RTS (or draining) with a send queue
     std::vector<Qp*> datagram_qps{}; ///< UD QPs that take packets (engine/queues.hpp keeps it)

@@ -26,6 +26,11 @@ constexpr NamedCounter counters[] = {
     {"rx_steering_miss", &PortCounters::rx_steering_miss},
     {"rx_oversize", &PortCounters::rx_oversize},
     {"rx_queue_error", &PortCounters::rx_queue_error},
+    {"rx_bad_pkey", &PortCounters::rx_bad_pkey},
+    {"rx_bad_qkey", &PortCounters::rx_bad_qkey},
+    {"rx_no_qp", &PortCounters::rx_no_qp},
+    {"rx_malformed", &PortCounters::rx_malformed},
+    {"rx_foreign", &PortCounters::rx_foreign},
 };
 
 std::string quoted(std::string_view text) {

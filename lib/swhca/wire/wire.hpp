@@ -18,6 +18,10 @@
 
 namespace swhca {
 
+/// What travels on a wire. `ethernet` frames begin with the destination MAC, `infiniband` ones with the LRH
+/// and end with ICRC and VCRC (zeros), `opa` ones with the 16B header of Omni-Path.
+enum class WireFormat : std::uint8_t { ethernet, infiniband, opa };
+
 struct Segment {
     const std::byte* data;
     std::uint32_t length_bytes;
@@ -77,6 +81,7 @@ class Wire {
 struct PortOptions {
     std::string name{};
     std::string wire{"pair"};
+    WireFormat format{WireFormat::ethernet}; ///< what the port speaks; taps and switches must know
     std::vector<std::pair<std::string, std::string>> values{};
     const std::string* find(std::string_view key) const noexcept;
 };
