@@ -2,6 +2,7 @@
 #include "swhca/wire/make_wire.hpp"
 
 #include "swhca/wire/gen.hpp"
+#include "swhca/wire/loop.hpp"
 #include "swhca/wire/options.hpp"
 #include "swhca/wire/pair.hpp"
 #include "swhca/wire/pcap.hpp"
@@ -22,6 +23,12 @@ WireResult make_pair(const PortOptions& options) {
     if (peer != nullptr && *peer == options.name) return option_error(options, "peer", "is the port itself");
     return WireResult{std::make_unique<PairWire>(options.name, peer != nullptr ? *peer : std::string{},
                                                  pause.value() ? WhenFull::wait : WhenFull::drop)};
+}
+
+WireResult make_loop(const PortOptions& options) {
+    stride::Status keys = check_keys(options, {});
+    if (!keys) return keys.take_error();
+    return WireResult{std::make_unique<LoopWire>()};
 }
 
 Result<PcapSettings> pcap_settings(const PortOptions& options) {
@@ -58,10 +65,11 @@ WireResult make_pcap(const PortOptions& options) {
 
 WireResult make_wire(const PortOptions& options) {
     if (options.wire == "pair") return make_pair(options);
+    if (options.wire == "loop") return make_loop(options);
     if (options.wire == "pcap") return make_pcap(options);
     if (options.wire == "gen") return make_gen_wire(options);
     return Error{EINVAL, "port " + options.name + ": wire=" + options.wire +
-                             ": no such wire; there are pair, pcap and gen"};
+                             ": no such wire; there are pair, loop, pcap and gen"};
 }
 
 } // namespace swhca
