@@ -106,14 +106,18 @@ static WqeBuffer* next_buffer(RxQueueState& queue) noexcept {
     return std::exchange(hot.replacement, nullptr); // there is one, or nothing would have been attached
 }
 
+/// Puts `buffer` into the next free slot of the ring.
+static void post(StridingRing& ring, WqeBuffer* buffer) noexcept {
+    const std::uint32_t slot = ring.rq.size.slot(ring.pi++);
+    ring.posted[slot] = buffer;
+    mlx5::set_striding_address(*mlx5::striding_wqe(ring.rq, slot), buffer->strides);
+}
+
 void finish_wqe(RxQueueState& queue) noexcept {
     StridingRing& ring = queue.striding;
     WqeBuffer* next = next_buffer(queue);
-    const std::uint32_t slot = ring.rq.size.slot(ring.ci);
-    ring.posted[slot] = next;
-    mlx5::set_striding_address(*mlx5::striding_wqe(ring.rq, slot), next->strides);
-    ++ring.pi;
-    ++ring.ci;
+    ring.posted[ring.rq.size.slot(ring.ci++)] = nullptr;
+    post(ring, next);
     ++queue.hot.wqes_due;
     enter_wqe(queue);
 }
@@ -153,6 +157,23 @@ void repair_headers(RxQueueState& queue, mlx5::StrideRange range) noexcept {
     if (queue.bound != nullptr) queue.bound->repair(*queue.hot.buffer, range.first, range.count);
 }
 
+/// After RESET: all buffers of the ring once more, from index 0.
+void post_afresh(RxQueueState& queue) noexcept {
+    StridingRing& ring = queue.striding;
+    // Posted ones are at ci and behind, without a gap.
+    std::rotate(ring.posted, ring.posted + ring.rq.size.slot(ring.ci), ring.posted + ring.rq.size.entries());
+    const std::uint32_t count = ring.geometry.posted_wqes();
+    ring.ci = 0;
+    ring.pi = 0;
+    for (std::uint32_t n = 0; n < count; ++n) {
+        WqeBuffer* const buffer = ring.posted[n];
+        // The first is the current one, and seen to, or its replacement.
+        if (queue.bound != nullptr && n != 0) queue.bound->repair(*buffer, 0, queue.hot.map.strides());
+        post(ring, buffer);
+    }
+    queue.hot.wqes_due = count;
+}
+
 /// Takes the queue through RESET. Packets handed over stay valid; completions behind the fault are lost, and
 /// counted in `lost`. All WQEs are posted afresh, from index 0.
 bool recover(RxQueueState& queue, Counter& lost) noexcept {
@@ -163,17 +184,10 @@ bool recover(RxQueueState& queue, Counter& lost) noexcept {
     queue.broken = owner.reset_wq == nullptr || !owner.reset_wq(owner.context);
     if (!queue.broken) {
         lost.add(drain_completions(queue));
-        if (queue.bound != nullptr) { // what was lost may have been too long
-            repair_headers(queue, {hot.consumed, hot.map.strides() - hot.consumed});
-            for (std::uint32_t n = 0; n < ring.rq.size.entries(); ++n)
-                if (ring.posted[n] != hot.buffer) queue.bound->repair(*ring.posted[n], 0, hot.map.strides());
-        }
-        const std::uint32_t slot = ring.rq.size.slot(ring.ci);
-        ring.posted[slot] = next_buffer(queue);
-        mlx5::set_striding_address(*mlx5::striding_wqe(ring.rq, slot), ring.posted[slot]->strides);
-        ring.ci = 0;
-        ring.pi = ring.rq.size.entries();
-        queue.hot.wqes_due = ring.pi;
+        // What was lost may have been long.
+        repair_headers(queue, {hot.consumed, hot.map.strides() - hot.consumed});
+        ring.posted[ring.rq.size.slot(ring.ci)] = next_buffer(queue);
+        post_afresh(queue);
         enter_wqe(queue);
         ring_due_doorbells(queue);
         queue.broken = owner.ready_wq == nullptr || !owner.ready_wq(owner.context);

@@ -9,6 +9,7 @@
 #include <rte_malloc.h>
 
 #include <algorithm>
+#include <bit>
 #include <new>
 #include <utility>
 
@@ -97,14 +98,15 @@ void choose_policy(RxQueueState& queue) {
                  "port %u rxq %u: WQE buffers are not contiguous for IOVA as PA: all packets are copied",
                  config.port_id, config.queue_id);
     }
-    queue.hot.copy_threshold_bytes =
-        queue.always_copy ? 0 : std::min(config.copy_threshold_bytes, queue.room_bytes & -copy_block_bytes);
+    if (queue.always_copy) queue.hot.copy_threshold_bytes = 0;
     queue.hot.headroom_bytes = std::min<std::uint32_t>(config.headroom_bytes, RTE_PKTMBUF_HEADROOM);
 }
 
 Status start_striding(RxQueueState& queue) {
     StridingRing& ring = queue.striding;
-    for (std::uint32_t slot = 0; slot < ring.rq.size.entries(); ++slot) {
+    for (std::uint32_t slot = 0; slot < ring.rq.size.entries(); ++slot)
+        mlx5::prepare_striding_wqe(ring.rq, slot, ring.geometry.wqe_bytes(), ring.pool->lkey());
+    for (std::uint32_t slot = 0; slot < ring.geometry.posted_wqes(); ++slot) {
         WqeBuffer* buffer = ring.pool->take();
         if (buffer == nullptr) // cannot be: buffers held are never more than the spare ones
             return Error{ENOBUFS, strprintf("port %u rxq %u: %u of %u WQE buffers are held by packets",
@@ -112,11 +114,10 @@ Status start_striding(RxQueueState& queue) {
                                             ring.pool->buffers())};
         ring.pool->mark_posted();
         ring.posted[slot] = buffer;
-        mlx5::prepare_striding_wqe(ring.rq, slot, ring.geometry.wqe_bytes(), ring.pool->lkey());
         mlx5::set_striding_address(*mlx5::striding_wqe(ring.rq, slot), buffer->strides);
     }
     ring.ci = 0;
-    ring.pi = ring.rq.size.entries();
+    ring.pi = ring.geometry.posted_wqes();
     queue.hot.wqes_due = ring.pi;
     enter_wqe(queue);
     ring_due_doorbells(queue);
@@ -152,7 +153,7 @@ namespace {
 std::uint32_t claimable_buffers(const RxQueueConfig& config, const Geometry& geometry) {
     const std::uint32_t home = rte_mempool_avail_count(config.pool);
     const std::uint32_t most = (home - home / 8) / (geometry.strides_per_wqe() + 1);
-    return std::clamp(most, geometry.wqes(), geometry.buffers());
+    return std::clamp(most, geometry.posted_wqes(), geometry.buffers());
 }
 
 StridePoolConfig stride_pool_config(const RxQueueConfig& config, const Geometry& geometry) {
@@ -178,7 +179,7 @@ bool bind_buffers(RxQueueState& queue) {
         BindPool& pool = *BindPool::of(config.pool);
         StridePoolConfig wanted = stride_pool_config(config, ring.geometry);
         wanted.buffers = claimable_buffers(config, ring.geometry);
-        Result<StridePool*> made = StridePool::create_bound(wanted, pool, ring.geometry.wqes());
+        Result<StridePool*> made = StridePool::create_bound(wanted, pool, ring.geometry.posted_wqes());
         if (made) {
             ring.pool = made.value();
             queue.bound = &pool;
@@ -194,8 +195,19 @@ bool bind_buffers(RxQueueState& queue) {
 }
 
 Status make_buffers(RxQueueState& queue) {
-    if (bind_buffers(queue)) return {};
-    Result<StridePool*> pool = StridePool::create(stride_pool_config(queue.config, queue.striding.geometry));
+    const bool bound = bind_buffers(queue);
+    RxHot& hot = queue.hot;
+    const std::uint32_t threshold = queue.config.copy_threshold_bytes.value_or(
+        bound ? RxQueueConfig::copy_threshold_bound_bytes : RxQueueConfig::copy_threshold_attached_bytes);
+    hot.copy_threshold_bytes = std::min(threshold, queue.room_bytes & -copy_block_bytes);
+    if (bound) return {};
+    StridePoolConfig config = stride_pool_config(queue.config, queue.striding.geometry);
+    // Where one attached packet starts, none of the next `needed - 1` strides starts another.
+    const std::uint32_t needed = hot.map.needed(hot.copy_threshold_bytes + 1);
+    hot.log_strides_per_share =
+        std::min(static_cast<std::uint32_t>(std::bit_width(needed)) - 1, queue.striding.geometry.log_strides);
+    config.shares_per_wqe = config.strides_per_wqe >> hot.log_strides_per_share;
+    Result<StridePool*> pool = StridePool::create(config);
     if (!pool) return pool.take_error();
     queue.striding.pool = pool.value();
     return {};

@@ -15,6 +15,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 struct rte_mbuf;
@@ -58,14 +59,16 @@ struct RxQueueConfig {
     int socket_id{-1};               ///< NUMA node of buffers and queue; -1: any
     rte_mempool* pool{};             ///< the application's; no mbuf of it is kept after destruction
     std::uint32_t max_frame_bytes{}; ///< longer ones are dropped and counted
-    std::uint32_t copy_threshold_bytes{default_copy_threshold_bytes}; ///< copy packets up to this length
-    std::uint32_t headroom_bytes{default_headroom_bytes};             ///< guaranteed in attached packets
-    bool always_copy{}; ///< for applications blind to external mbufs
-    bool scatter{};     ///< a copied packet may take several mbufs
+    /// Copy packets up to this length; nullopt: what pays (of the two below).
+    std::optional<std::uint32_t> copy_threshold_bytes{};
+    std::uint32_t headroom_bytes{default_headroom_bytes}; ///< guaranteed in attached packets
+    bool always_copy{};                                   ///< for applications blind to external mbufs
+    bool scatter{};                                       ///< a copied packet may take several mbufs
     RxOffloads offloads{};
     RxQueueOwner owner{};
 
-    static constexpr std::uint32_t default_copy_threshold_bytes = 128;
+    static constexpr std::uint32_t copy_threshold_bound_bytes = 128;
+    static constexpr std::uint32_t copy_threshold_attached_bytes = 256; ///< freeing such mbufs costs more
     static constexpr std::uint32_t default_headroom_bytes = 128;
 };
 

@@ -53,6 +53,7 @@ struct alignas(64) RxHot {
     std::uint32_t wqes_due{};          ///< posted, doorbell not yet rung
     std::uint32_t bound_head_bytes{};  ///< bound: mbuf -> stride, in strides of colour 0
     std::uint32_t bound_colour_mask{}; ///< bound: stride n is of colour n & mask
+    std::uint32_t log_strides_per_share{};
 
     alignas(64) mlx5::QuadLimits limits{};
 };

@@ -61,7 +61,7 @@ RxStats RxQueue::stats() const noexcept {
     const std::uint64_t away = queue.striding.pool->away();
     stats.buffers_total = queue.striding.pool->buffers();
     stats.buffer_bytes = stats.buffers_total * queue.striding.geometry.wqe_bytes();
-    stats.buffers_posted = queue.started ? queue.striding.geometry.wqes() : 0;
+    stats.buffers_posted = queue.started ? queue.striding.geometry.posted_wqes() : 0;
     // Read while a burst runs, these may be one off.
     stats.buffers_held = away > stats.buffers_posted ? away - stats.buffers_posted : 0;
     stats.buffers_spare = stats.buffers_total - stats.buffers_posted - stats.buffers_held;

@@ -105,7 +105,7 @@ bool StridePool::lay_out(const StridePoolConfig& config) {
     // Copies of short packets read whole blocks, and a shifted packet ends two bytes behind its stride.
     data_ = allocate<std::byte>(config.buffers * pitch_bytes_ + cache_line_bytes, config.socket_id);
     buffers_ = allocate<WqeBuffer>(config.buffers, config.socket_id);
-    shares_ = allocate<StrideShare>(std::size_t{config.buffers} * config.strides_per_wqe, config.socket_id);
+    shares_ = allocate<StrideShare>(std::size_t{config.buffers} * config.shares_per_wqe, config.socket_id);
     spare_ = allocate<WqeBuffer*>(config.buffers, config.socket_id);
     if (data_ == nullptr || buffers_ == nullptr || shares_ == nullptr || spare_ == nullptr) return false;
     buffer_count_ = config.buffers;
@@ -124,8 +124,8 @@ void StridePool::lay_out_buffer(WqeBuffer& buffer, const StridePoolConfig& confi
     buffer.strides = start + (pitch_bytes_ - config.wqe_bytes);
     buffer.iova = rte_mem_virt2iova(buffer.strides);
     iova_contiguous_ = iova_contiguous_ && one_iova_range(start, pitch_bytes_);
-    buffer.shares = shares_ + std::size_t{index} * config.strides_per_wqe;
-    for (std::uint32_t n = 0; n < config.strides_per_wqe; ++n) {
+    buffer.shares = shares_ + std::size_t{index} * config.shares_per_wqe;
+    for (std::uint32_t n = 0; n < config.shares_per_wqe; ++n) {
         StrideShare& share = buffer.shares[n];
         share.info.free_cb = packet_freed;
         share.info.fcb_opaque = &share;

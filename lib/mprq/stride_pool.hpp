@@ -42,7 +42,7 @@ struct alignas(64) WqeBuffer {
     alignas(64) StridePool* pool;
     std::byte* strides;  ///< first stride; headroom_bytes before it belong to the buffer too
     rte_iova_t iova;     ///< of `strides`
-    StrideShare* shares; ///< one for each stride; nullptr if bound
+    StrideShare* shares; ///< one for each stride that a packet may start at; nullptr if bound
     std::byte* slots;    ///< bound: the mbufs it is made of, and the slot its last stride ends in
     std::size_t slot_bytes;
 
@@ -55,6 +55,7 @@ struct StridePoolConfig {
     std::uint32_t buffers{};
     std::uint32_t wqe_bytes{};
     std::uint32_t strides_per_wqe{};
+    std::uint32_t shares_per_wqe{}; ///< attached packets of a buffer at once; not for bound ones
     std::uint32_t headroom_bytes{}; ///< in front of each buffer's first stride
     int socket_id{-1};
     RxQueueOwner owner{};

@@ -122,7 +122,7 @@ inline void View::attach(Tally& tally, const mlx5_cqe64& cqe, StrideRange range,
     m->buf_addr = start;
     rte_mbuf_iova_set(m, hot().iova + static_cast<rte_iova_t>(start - strides_));
     m->buf_len = static_cast<std::uint16_t>(end - start);
-    m->shinfo = &hot().shares[range.first].info;
+    m->shinfo = &hot().shares[range.first >> hot().log_strides_per_share].info;
     used_end_ = end;
     ++attached_;
     // data_off is the word's low half: what is added stays in it.

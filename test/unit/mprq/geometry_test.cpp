@@ -90,9 +90,22 @@ TEST(Geometry, MostDescriptorsWorkAndOneMoreIsRefused) {
     request.descriptors = max_descriptors;
     const auto most = plan_geometry(request, {});
     ASSERT_TRUE(most.ok());
-    EXPECT_EQ(most.value().geometry.descriptors(), max_descriptors);
+    EXPECT_GE(most.value().geometry.descriptors(), max_descriptors);
     request.descriptors = max_descriptors + 1;
     EXPECT_FALSE(plan_geometry(request, {}).ok());
+}
+
+TEST(Geometry, RingForABurstOfMixedPacketsIsAQuarterOfASinglePacketRing) {
+    GeometryRequest request = ordinary;
+    request.descriptors = 16384;
+    const auto plan = plan_geometry(request, {});
+    ASSERT_TRUE(plan.ok());
+    const Geometry& shape = plan.value().geometry;
+    const std::uint64_t imix_strides_of_burst = 16384ULL * (7 + 4 * 5 + 12) / 12;
+    EXPECT_EQ(shape.stride_bytes(), 128U);
+    EXPECT_GE(std::uint64_t{shape.posted_wqes()} * shape.strides_per_wqe(), imix_strides_of_burst);
+    EXPECT_LE(std::uint64_t{shape.buffers()} * shape.wqe_bytes(), 16384ULL * (2176 + 128 + 64) / 4);
+    expect_within(shape, request, {});
 }
 
 TEST(Geometry, FrameWithoutLengthOrBeyond16BitsIsRefused) {
