@@ -61,6 +61,8 @@ class Result(unittest.TextTestResult):
         super().addSkip(test, reason)
         self.tell(test, 'skipped', reason)
 
+for common in ('base', 'utils'):  # they import each other, and only in this order
+    importlib.import_module('tests.' + common)
 loaded = importlib.import_module('tests.test_' + module)
 suite = unittest.TestSuite()
 def add(tests):

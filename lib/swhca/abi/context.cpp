@@ -3,7 +3,6 @@
 #include "swhca/abi/handlers.hpp"
 #include "swhca/hca/cq.hpp"
 #include "swhca/hca/events.hpp"
-#include "swhca/hca/gid.hpp"
 #include "swhca/hca/uar.hpp"
 
 #include <bit>
@@ -33,7 +32,8 @@ mlx5_ib_alloc_ucontext_resp describe_context(const Device& device) {
     resp.num_ports = 1;
     resp.response_length = sizeof resp;
     resp.cqe_version = 1;
-    resp.cmds_supp_uhw = MLX5_USER_CMDS_SUPP_UHW_QUERY_DEVICE;
+    resp.cmds_supp_uhw = MLX5_USER_CMDS_SUPP_UHW_QUERY_DEVICE | MLX5_USER_CMDS_SUPP_UHW_CREATE_AH;
+    resp.max_srq_recv_wr = device.caps.max_qp_wr;
     resp.eth_min_inline =
         device.caps.min_inline_mode != 0 ? MLX5_USER_INLINE_MODE_L2 : MLX5_USER_INLINE_MODE_NONE;
     resp.log_uar_size = 12;
@@ -73,7 +73,14 @@ ib_uverbs_query_device_resp describe_device(const Device& device) {
     resp.max_mr = caps.max_mr;
     resp.max_pd = caps.max_pd;
     resp.max_raw_ethy_qp = caps.max_qp;
-    resp.max_pkeys = 1;
+    resp.max_pkeys = static_cast<std::uint16_t>(device.port.pkeys.size());
+    resp.max_srq = caps.max_srq;
+    resp.max_srq_wr = caps.max_qp_wr - 1;
+    resp.max_srq_sge = caps.max_srq_sge;
+    resp.max_ah = caps.max_ah;
+    resp.max_mcast_grp = caps.max_groups;
+    resp.max_mcast_qp_attach = caps.max_group_qps;
+    resp.max_total_mcast_qp_attach = caps.max_groups * caps.max_group_qps;
     resp.local_ca_ack_delay = 16;
     resp.phys_port_cnt = 1;
     return resp;
@@ -178,10 +185,14 @@ int query_port(const Call& call) {
         return refuse(Rule::bad_argument, EINVAL, "%s: port %u of 1", call.name, req.port_num);
     const bool up = port.wire->link_up();
     ib_uverbs_query_port_resp resp{};
-    resp.port_cap_flags = 1U << 16 | 1U << 26; // CM, IP-based GIDs (enum ib_port_cap_flags)
+    const bool ethernet = port.link_layer == LinkLayer::ethernet;
+    resp.port_cap_flags = port_capabilities(port);
     resp.max_msg_sz = 1U << 30;
-    resp.gid_tbl_len = gid::entries;
-    resp.pkey_tbl_len = 1;
+    resp.gid_tbl_len = static_cast<std::int32_t>(port.gids.size());
+    resp.pkey_tbl_len = static_cast<std::uint16_t>(port.pkeys.size());
+    resp.lid = port.lid;
+    resp.sm_lid = port.sm_lid;
+    resp.subnet_timeout = ethernet ? 0 : 18;
     resp.state = up ? 4 : 1;      // ACTIVE, DOWN (enum ib_port_state)
     resp.phys_state = up ? 5 : 3; // LinkUp, Disabled
     resp.max_mtu = resp.active_mtu =
@@ -189,8 +200,8 @@ int query_port(const Call& call) {
     resp.max_vl_num = 1;
     resp.active_width = 2;  // 4X
     resp.active_speed = 32; // EDR: 100 Gb/s over four lanes
-    resp.link_layer = 2;    // Ethernet
-    resp.flags = IB_UVERBS_QPF_GRH_REQUIRED;
+    resp.link_layer = static_cast<std::uint8_t>(port.link_layer);
+    resp.flags = ethernet ? IB_UVERBS_QPF_GRH_REQUIRED : 0;
     return call.answer_core(resp);
 }
 

@@ -108,6 +108,16 @@ int ex_modify_cq(const Call& call) {
     return swhca::modify_cq(call.context, req.cq_handle, req.attr.cq_count, req.attr.cq_period);
 }
 
+int resize_cq(const Call& call) {
+    const auto req = call.core<ib_uverbs_resize_cq>();
+    const auto driver = call.driver<mlx5_ib_resize_cq>();
+    if (const int error = call.check_driver<mlx5_ib_resize_cq>(offsetof(mlx5_ib_resize_cq, reserved0)))
+        return error;
+    const CqRequest request{.cqe = req.cqe, .ring = driver.buf_addr, .cqe_bytes = driver.cqe_size};
+    if (const int error = swhca::resize_cq(call.context, req.cq_handle, request)) return error;
+    return call.answer_core(ib_uverbs_resize_cq_resp{.cqe = req.cqe, .reserved = 0});
+}
+
 int destroy_cq(const Call& call) {
     EventsRead read;
     if (const int error = swhca::destroy_cq(call.context, call.core<ib_uverbs_destroy_cq>().cq_handle, read))

@@ -34,12 +34,16 @@ constexpr Command commands[] = {
      handlers::dealloc_pd},
     {IB_USER_VERBS_CMD_REG_MR, false, "REG_MR", sizeof(ib_uverbs_reg_mr), sizeof(ib_uverbs_reg_mr_resp),
      handlers::reg_mr},
+    {IB_USER_VERBS_CMD_REREG_MR, false, "REREG_MR", sizeof(ib_uverbs_rereg_mr),
+     sizeof(ib_uverbs_rereg_mr_resp), handlers::rereg_mr},
     {IB_USER_VERBS_CMD_DEREG_MR, false, "DEREG_MR", sizeof(ib_uverbs_dereg_mr), 0, handlers::dereg_mr},
     {IB_USER_VERBS_CMD_CREATE_COMP_CHANNEL, false, "CREATE_COMP_CHANNEL",
      sizeof(ib_uverbs_create_comp_channel), sizeof(ib_uverbs_create_comp_channel_resp),
      handlers::create_comp_channel},
     {IB_USER_VERBS_CMD_CREATE_CQ, false, "CREATE_CQ", sizeof(ib_uverbs_create_cq),
      sizeof(ib_uverbs_create_cq_resp), handlers::create_cq},
+    {IB_USER_VERBS_CMD_RESIZE_CQ, false, "RESIZE_CQ", sizeof(ib_uverbs_resize_cq),
+     sizeof(ib_uverbs_resize_cq_resp), handlers::resize_cq},
     {IB_USER_VERBS_CMD_DESTROY_CQ, false, "DESTROY_CQ", sizeof(ib_uverbs_destroy_cq),
      sizeof(ib_uverbs_destroy_cq_resp), handlers::destroy_cq},
     {IB_USER_VERBS_CMD_CREATE_QP, false, "CREATE_QP", sizeof(ib_uverbs_create_qp),
@@ -49,6 +53,22 @@ constexpr Command commands[] = {
     {IB_USER_VERBS_CMD_MODIFY_QP, false, "MODIFY_QP", sizeof(ib_uverbs_modify_qp), 0, handlers::modify_qp},
     {IB_USER_VERBS_CMD_DESTROY_QP, false, "DESTROY_QP", sizeof(ib_uverbs_destroy_qp),
      sizeof(ib_uverbs_destroy_qp_resp), handlers::destroy_qp},
+    {IB_USER_VERBS_CMD_CREATE_SRQ, false, "CREATE_SRQ", sizeof(ib_uverbs_create_srq),
+     sizeof(ib_uverbs_create_srq_resp), handlers::create_srq},
+    {IB_USER_VERBS_CMD_MODIFY_SRQ, false, "MODIFY_SRQ", sizeof(ib_uverbs_modify_srq), 0,
+     handlers::modify_srq},
+    {IB_USER_VERBS_CMD_QUERY_SRQ, false, "QUERY_SRQ", sizeof(ib_uverbs_query_srq),
+     sizeof(ib_uverbs_query_srq_resp), handlers::query_srq},
+    {IB_USER_VERBS_CMD_DESTROY_SRQ, false, "DESTROY_SRQ", sizeof(ib_uverbs_destroy_srq),
+     sizeof(ib_uverbs_destroy_srq_resp), handlers::destroy_srq},
+    {IB_USER_VERBS_CMD_CREATE_AH, false, "CREATE_AH", sizeof(ib_uverbs_create_ah),
+     sizeof(ib_uverbs_create_ah_resp), handlers::create_ah},
+    {IB_USER_VERBS_CMD_DESTROY_AH, false, "DESTROY_AH", sizeof(ib_uverbs_destroy_ah), 0,
+     handlers::destroy_ah},
+    {IB_USER_VERBS_CMD_ATTACH_MCAST, false, "ATTACH_MCAST", sizeof(ib_uverbs_attach_mcast), 0,
+     handlers::attach_mcast},
+    {IB_USER_VERBS_CMD_DETACH_MCAST, false, "DETACH_MCAST", sizeof(ib_uverbs_detach_mcast), 0,
+     handlers::detach_mcast},
     {IB_USER_VERBS_EX_CMD_QUERY_DEVICE, true, "EX_QUERY_DEVICE", sizeof(ib_uverbs_ex_query_device),
      offsetof(ib_uverbs_ex_query_device_resp, odp_caps), handlers::ex_query_device},
     {IB_USER_VERBS_EX_CMD_CREATE_CQ, true, "EX_CREATE_CQ", sizeof(ib_uverbs_ex_create_cq),
@@ -76,6 +96,46 @@ constexpr Command commands[] = {
     {IB_USER_VERBS_EX_CMD_DESTROY_RWQ_IND_TBL, true, "EX_DESTROY_RWQ_IND_TBL",
      sizeof(ib_uverbs_ex_destroy_rwq_ind_table), 0, handlers::ex_destroy_rwq_ind_tbl},
 };
+
+/// Commands of the ABI that the model does not offer, by name and reason.
+struct Refusal {
+    std::uint32_t number;
+    const char* name;
+    const char* reason;
+};
+
+constexpr Refusal refusals[] = {
+    {IB_USER_VERBS_CMD_ALLOC_MW, "ALLOC_MW", "memory windows are for RDMA"},
+    {IB_USER_VERBS_CMD_DEALLOC_MW, "DEALLOC_MW", "memory windows are for RDMA"},
+    {IB_USER_VERBS_CMD_BIND_MW, "BIND_MW", "memory windows are for RDMA"},
+    {IB_USER_VERBS_CMD_OPEN_XRCD, "OPEN_XRCD", "XRC is a reliable transport"},
+    {IB_USER_VERBS_CMD_CLOSE_XRCD, "CLOSE_XRCD", "XRC is a reliable transport"},
+    {IB_USER_VERBS_CMD_CREATE_XSRQ, "CREATE_XSRQ", "XRC and tag matching are reliable transports"},
+    {IB_USER_VERBS_CMD_OPEN_QP, "OPEN_QP", "only XRC QPs are shared"},
+    {IB_USER_VERBS_CMD_POLL_CQ, "POLL_CQ", "programs poll the ring itself"},
+    {IB_USER_VERBS_CMD_REQ_NOTIFY_CQ, "REQ_NOTIFY_CQ", "programs ring the doorbell record"},
+    {IB_USER_VERBS_CMD_POST_SEND, "POST_SEND", "programs write the ring itself"},
+    {IB_USER_VERBS_CMD_POST_RECV, "POST_RECV", "programs write the ring itself"},
+    {IB_USER_VERBS_CMD_POST_SRQ_RECV, "POST_SRQ_RECV", "programs write the ring itself"},
+    {IB_USER_VERBS_CMD_REG_SMR, "REG_SMR", "no kernel has it"},
+    {IB_USER_VERBS_CMD_QUERY_MR, "QUERY_MR", "no kernel has it"},
+    {IB_USER_VERBS_CMD_PEEK_CQ, "PEEK_CQ", "no kernel has it"},
+    {IB_USER_VERBS_CMD_MODIFY_AH, "MODIFY_AH", "no kernel has it"},
+    {IB_USER_VERBS_CMD_QUERY_AH, "QUERY_AH", "no kernel has it"},
+};
+
+/// Says why there is no such command.
+int refuse_command(std::uint32_t word) noexcept {
+    const std::uint32_t number = word & IB_USER_VERBS_CMD_COMMAND_MASK;
+    const bool extended = (word & IB_USER_VERBS_CMD_FLAG_EXTENDED) != 0;
+    const auto* at = std::find_if(std::begin(refusals), std::end(refusals), [&](const Refusal& refusal) {
+        return refusal.number == number && !extended;
+    });
+    if (at != std::end(refusals))
+        return refuse(Rule::bad_command, EOPNOTSUPP, "%s is not offered: %s", at->name, at->reason);
+    return refuse(Rule::bad_command, EOPNOTSUPP, "command %u%s is not offered", number,
+                  extended ? " (extended)" : "");
+}
 
 const Command* find_command(std::uint32_t word) noexcept {
     const bool extended = (word & IB_USER_VERBS_CMD_FLAG_EXTENDED) != 0;
@@ -154,10 +214,7 @@ int execute_command(Hca& hca, Context& context, DescriptorTable& descriptors,
         return refuse(Rule::bad_command, EINVAL, "%zu bytes are no command", request.size());
     std::memcpy(&header, request.data(), sizeof header);
     const Command* command = find_command(header.command);
-    if (command == nullptr)
-        return refuse(Rule::bad_command, EOPNOTSUPP, "command %u%s is not offered",
-                      header.command & IB_USER_VERBS_CMD_COMMAND_MASK,
-                      (header.command & IB_USER_VERBS_CMD_FLAG_EXTENDED) != 0 ? " (extended)" : "");
+    if (command == nullptr) return refuse_command(header.command);
     Call call{.name = command->name, .hca = hca, .context = context, .descriptors = descriptors};
     const int error = command->extended ? split_extended(*command, header, request, call)
                                         : split_legacy(*command, header, request, call);

@@ -16,6 +16,7 @@ int query_port(const Call& call);
 int alloc_pd(const Call& call);
 int dealloc_pd(const Call& call);
 int reg_mr(const Call& call);
+int rereg_mr(const Call& call);
 int dereg_mr(const Call& call);
 
 // cq.cpp
@@ -23,6 +24,7 @@ int create_comp_channel(const Call& call);
 int create_cq(const Call& call);
 int ex_create_cq(const Call& call);
 int ex_modify_cq(const Call& call);
+int resize_cq(const Call& call);
 int destroy_cq(const Call& call);
 
 // wq.cpp
@@ -39,6 +41,18 @@ int modify_qp(const Call& call);
 int ex_modify_qp(const Call& call);
 int query_qp(const Call& call);
 int destroy_qp(const Call& call);
+
+// srq.cpp
+int create_srq(const Call& call);
+int modify_srq(const Call& call);
+int query_srq(const Call& call);
+int destroy_srq(const Call& call);
+
+// datagram.cpp
+int create_ah(const Call& call);
+int destroy_ah(const Call& call);
+int attach_mcast(const Call& call);
+int detach_mcast(const Call& call);
 
 // flow.cpp
 int ex_create_flow(const Call& call);

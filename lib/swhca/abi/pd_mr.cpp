@@ -37,6 +37,19 @@ int reg_mr(const Call& call) {
     return error;
 }
 
+int rereg_mr(const Call& call) {
+    const auto req = call.core<ib_uverbs_rereg_mr>();
+    const MrRequest request{.start = req.start,
+                            .length_bytes = req.length,
+                            .iova = req.hca_va,
+                            .pd_handle = req.pd_handle,
+                            .access = req.access_flags};
+    Lkey lkey;
+    if (const int error = swhca::rereg_mr(call.context, req.mr_handle, req.flags, request, lkey))
+        return error;
+    return call.answer_core(ib_uverbs_rereg_mr_resp{.lkey = lkey.value, .rkey = lkey.value});
+}
+
 int dereg_mr(const Call& call) {
     return swhca::dereg_mr(call.context, call.core<ib_uverbs_dereg_mr>().mr_handle);
 }

@@ -26,8 +26,6 @@ int make_plain(const Call& call, const ib_uverbs_ex_create_qp& req, Qp*& qp) {
     if (req.qp_type != IB_UVERBS_QPT_RAW_PACKET && req.qp_type != IB_UVERBS_QPT_UD)
         return refuse(Rule::bad_argument, EOPNOTSUPP, "%s: type %u (RAW_PACKET and UD are offered)",
                       call.name, req.qp_type);
-    if (req.is_srq != 0)
-        return refuse(Rule::bad_argument, EOPNOTSUPP, "%s: a shared receive queue", call.name);
     if ((driver.flags & ~known_driver_flags) != 0)
         return refuse(Rule::bad_argument, EOPNOTSUPP, "%s: driver flags 0x%x", call.name,
                       driver.flags & ~known_driver_flags);
@@ -43,6 +41,9 @@ int make_plain(const Call& call, const ib_uverbs_ex_create_qp& req, Qp*& qp) {
                       .max_inline_bytes = req.max_inline_data,
                       .sq_signal_all = req.sq_sig_all != 0,
                       .create_flags = req.create_flags,
+                      .source_qpn = req.source_qpn,
+                      .from_srq = req.is_srq != 0,
+                      .srq_handle = req.srq_handle,
                       .ring = driver.buf_addr,
                       .sq_ring = driver.sq_buf_addr,
                       .dbrec = driver.db_addr,
@@ -50,8 +51,10 @@ int make_plain(const Call& call, const ib_uverbs_ex_create_qp& req, Qp*& qp) {
                       .rq_wqe_count = driver.rq_wqe_count,
                       .rq_log_wqe_bytes = driver.rq_wqe_shift,
                       .user_index = driver.uidx};
-    // A UD QP has both rings in one buffer, the RQ first (libmlx5 verbs.c, mlx5_calc_wq_size).
-    if (request.type == QpType::ud && request.rq_log_wqe_bytes < 32)
+    // A UD QP has both rings in one buffer, the RQ first (libmlx5 verbs.c, mlx5_calc_wq_size); one with a
+    // source QPN has them apart, as a RAW_PACKET QP.
+    const bool apart = (req.create_flags & create_source_qpn) != 0;
+    if (request.type == QpType::ud && !apart && request.rq_log_wqe_bytes < 32)
         request.sq_ring = request.ring + (std::uint64_t{request.rq_wqe_count} << request.rq_log_wqe_bytes);
     return swhca::create_qp(call.context, request, qp);
 }

@@ -139,18 +139,22 @@ void lay_port(TreeWriter& tree, const std::string& dir, const Port& port) {
     for (const char* sub :
          {"/gids", "/gid_attrs/types", "/gid_attrs/ndevs", "/pkeys", "/counters", "/hw_counters"})
         tree.directory(dir + sub);
-    const auto gid = gid::link_local(port.mac);
-    for (unsigned i = 0; i < gid::entries; ++i) {
-        tree.line(strprintf("%s/gids/%u", dir.c_str(), i), hex_words(gid.data(), 16));
-        tree.line(strprintf("%s/gid_attrs/types/%u", dir.c_str(), i), gid::types[i]);
-        if (!port.netdev.empty()) tree.line(strprintf("%s/gid_attrs/ndevs/%u", dir.c_str(), i), port.netdev);
+    for (std::size_t i = 0; i < port.gids.size(); ++i) {
+        const std::string number = std::to_string(i);
+        tree.line(dir + "/gids/" + number, hex_words(port.gids[i].gid.data(), sizeof(Gid)));
+        tree.line(dir + "/gid_attrs/types/" + number, gid::type_name(port.gids[i]));
+        if (!port.netdev.empty()) tree.line(dir + "/gid_attrs/ndevs/" + number, port.netdev);
     }
-    tree.line(dir + "/pkeys/0", "0xffff");
-    tree.line(dir + "/link_layer", "Ethernet");
+    for (std::size_t i = 0; i < port.pkeys.size(); ++i)
+        tree.line(dir + "/pkeys/" + std::to_string(i), strprintf("0x%04x", port.pkeys[i]));
+    const bool infiniband = port.link_layer == LinkLayer::infiniband;
+    tree.line(dir + "/link_layer", infiniband ? "InfiniBand" : "Ethernet");
     tree.line(dir + "/rate", "100 Gb/sec (4X EDR)");
-    tree.line(dir + "/cap_mask", "0x04010000");
-    for (const char* zero : {"lid", "sm_lid", "sm_sl", "lid_mask_count"})
-        tree.line(dir + "/" + zero, "0x0");
+    tree.line(dir + "/cap_mask", strprintf("0x%08x", port_capabilities(port)));
+    tree.line(dir + "/lid", strprintf("0x%x", port.lid));
+    tree.line(dir + "/sm_lid", strprintf("0x%x", port.sm_lid));
+    for (const char* zero : {"sm_sl", "lid_mask_count"})
+        tree.line(dir + "/" + zero, "0");
     for (const char* name : zero_hw_counters)
         tree.line(dir + "/hw_counters/" + name, "0");
     tree.line(dir + "/hw_counters/lifespan", "10");
@@ -184,9 +188,10 @@ void lay_pci_function(TreeWriter& tree, const std::string& dir, const Device& de
         resource += "0x0000000000000000 0x0000000000000000 0x0000000000000000\n";
     tree.file(dir + "/resource", resource);
     tree.link(dir + "/driver", "../../../bus/pci/drivers/mlx5_core");
+    // A function without an interface has no such directory.
+    if (device.port.netdev.empty()) return;
     tree.directory(dir + "/net");
-    if (!device.port.netdev.empty())
-        tree.link(dir + "/net/" + device.port.netdev, "/sys/class/net/" + device.port.netdev);
+    tree.link(dir + "/net/" + device.port.netdev, "/sys/class/net/" + device.port.netdev);
 }
 
 void lay_device(TreeWriter& tree, const Device& device) {

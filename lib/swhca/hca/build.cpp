@@ -2,9 +2,12 @@
 #include "swhca/hca/build.hpp"
 
 #include "swhca/hca/cq.hpp"
+#include "swhca/hca/datagram.hpp"
 #include "swhca/hca/flow.hpp"
+#include "swhca/hca/gid.hpp"
 #include "swhca/hca/pd_mr.hpp"
 #include "swhca/hca/qp.hpp"
+#include "swhca/hca/srq.hpp"
 #include "swhca/hca/uar.hpp"
 #include "swhca/hca/wq.hpp"
 #include "swhca/wire/make_wire.hpp"
@@ -50,6 +53,11 @@ stride::Result<std::unique_ptr<Hca>> build_hca(const Config& config) {
         port.device_name = device->name;
         port.mac = wanted.mac;
         port.netdev = wanted.netdev;
+        port.link_layer = wanted.link_layer;
+        port.lid = wanted.lid;
+        port.sm_lid = wanted.sm_lid;
+        port.pkeys = wanted.pkeys;
+        port.gids = gid::table_of(port.link_layer, port.mac);
         port.max_frame_bytes = wanted.max_frame_bytes;
         port.pause = wanted.pause;
         auto wire = make_wire(wanted.options);
@@ -103,7 +111,12 @@ void close_context(Context& context) {
     Engine::Quiesced quiet{*device.engine};
     EventsRead read;
     destroy_all(context.flows, [&](std::uint32_t handle) { destroy_flow(context, handle); });
-    destroy_all(context.qps, [&](std::uint32_t handle) { destroy_qp(context, handle, read); });
+    destroy_all(context.qps, [&](std::uint32_t handle) {
+        context.qps[handle]->groups.clear();
+        destroy_qp(context, handle, read);
+    });
+    destroy_all(context.srqs, [&](std::uint32_t handle) { destroy_srq(context, handle, read); });
+    destroy_all(context.ahs, [&](std::uint32_t handle) { destroy_ah(context, handle); });
     destroy_all(context.rqts, [&](std::uint32_t handle) { destroy_rqt(context, handle); });
     destroy_all(context.wqs, [&](std::uint32_t handle) { destroy_wq(context, handle, read); });
     destroy_all(context.cqs, [&](std::uint32_t handle) { destroy_cq(context, handle, read); });

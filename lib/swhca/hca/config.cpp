@@ -60,6 +60,32 @@ bool parse_mac(const std::string& text, std::array<std::uint8_t, 6>& mac) {
     return !zero && (mac[0] & 1) == 0;
 }
 
+/// `0xffff+0x8001`: partition keys, the first at index 0.
+bool parse_pkeys(std::string_view text, std::vector<std::uint16_t>& pkeys) {
+    constexpr std::size_t max_pkeys = 128;
+    pkeys.clear();
+    while (!text.empty() && pkeys.size() < max_pkeys) {
+        const std::string_view one = text.substr(0, text.find('+'));
+        if (!one.starts_with("0x")) return false;
+        const char* end = one.data() + one.size();
+        std::uint16_t pkey = 0;
+        const auto [stop, error] = std::from_chars(one.data() + 2, end, pkey, 16);
+        if (error != std::errc{} || stop != end || (pkey & 0x7fff) == 0) return false;
+        pkeys.push_back(pkey);
+        if (one.size() == text.size()) return true;
+        text.remove_prefix(one.size() + 1);
+    }
+    return false;
+}
+
+/// A unicast LID.
+bool parse_lid(std::string_view text, std::uint16_t& lid) {
+    std::uint64_t number = 0;
+    if (!parse_unsigned(text, number) || number == 0 || number >= 0xc000) return false;
+    lid = static_cast<std::uint16_t>(number);
+    return true;
+}
+
 /// A cap that a user may lower (or raise) to see how a driver copes.
 struct NumberKey {
     const char* name;
@@ -131,6 +157,14 @@ Result<bool> set_port_key(PortConfig& port, const std::string& key, const std::s
     } else if (key == "min_inline") {
         if (value != "none" && value != "l2") return bad_value(key, value, "none or l2");
         port.caps.min_inline_mode = value == "l2" ? 1 : 0;
+    } else if (key == "link_layer") {
+        if (value != "ib" && value != "eth") return bad_value(key, value, "eth or ib");
+        port.link_layer = value == "ib" ? LinkLayer::infiniband : LinkLayer::ethernet;
+    } else if (key == "lid" || key == "sm_lid") {
+        if (!parse_lid(value, key == "lid" ? port.lid : port.sm_lid))
+            return bad_value(key, value, "1 to 49151");
+    } else if (key == "pkey") {
+        if (!parse_pkeys(value, port.pkeys)) return bad_value(key, value, "0x1 to 0xffff, several with +");
     } else {
         return set_cap(port, key, value);
     }
@@ -149,6 +183,10 @@ constexpr PlainKey plain_keys[] = {
     {"max_frame", "64 to 65535 bytes"},
     {"pause", "on: frames wait for a receive WQE; off: they are dropped"},
     {"min_inline", "none or l2: what the device demands inline when sending"},
+    {"link_layer", "eth (default) or ib: InfiniBand"},
+    {"lid", "1 to 49151: the port's LID; default 1, 2, ... by position (ib)"},
+    {"sm_lid", "1 to 49151: LID of the subnet manager; default 1 (ib)"},
+    {"pkey", "0xffff+0x8001: partition keys, the first at index 0; default 0xffff"},
 };
 
 /// Calls `visit(name, takes)` for each key of a port itself.
@@ -180,6 +218,8 @@ Status check_caps(const PortConfig& port) {
                                        caps.max_log_strides)};
     if (caps.min_log_wqe_bytes > caps.max_log_stride_bytes + caps.max_log_strides)
         return Error{EINVAL, strprintf("min_log_wqe %u is more than any WQE holds", caps.min_log_wqe_bytes)};
+    if (port.link_layer == LinkLayer::ethernet && (port.lid != 0 || port.sm_lid != 0))
+        return Error{EINVAL, "lid and sm_lid are for link_layer=ib"};
     return {};
 }
 
@@ -267,6 +307,10 @@ Status complete(Config& config) {
             return Error{EINVAL, strprintf("port '%s' is given twice", port.options.name.c_str())};
         if (!macs.insert(port.mac).second)
             return Error{EINVAL, strprintf("port '%s': another port has its MAC", port.options.name.c_str())};
+        if (port.link_layer == LinkLayer::infiniband) {
+            if (port.lid == 0) port.lid = static_cast<std::uint16_t>(index + 1);
+            if (port.sm_lid == 0) port.sm_lid = 1;
+        }
         ++index;
     }
     return {};

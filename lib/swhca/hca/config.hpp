@@ -23,6 +23,9 @@ struct PortConfig {
     PortOptions options{};             ///< name, wire and the wire's own keys
     std::array<std::uint8_t, 6> mac{}; ///< all zero: chosen by position (default_mac)
     std::string netdev{};              ///< companion interface, empty if none
+    LinkLayer link_layer{LinkLayer::ethernet};
+    std::uint16_t lid{}, sm_lid{};            ///< InfiniBand; lid 0: chosen by position
+    std::vector<std::uint16_t> pkeys{0xffff}; ///< P_Key table
     std::uint32_t max_frame_bytes{65535};
     bool pause{};
     DeviceCaps caps{};

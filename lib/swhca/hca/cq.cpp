@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "swhca/hca/cq.hpp"
 
+#include "swhca/engine/completion.hpp"
 #include "swhca/engine/queues.hpp"
 #include "swhca/hca/events.hpp"
 #include "swhca/hca/lookup.hpp"
 #include "swhca/hca/refuse.hpp"
 #include "swhca/hca/user_memory.hpp"
 
+#include <bit>
 #include <rdma/mlx5-abi.h>
 #include <unistd.h>
+#include <utility>
 
 namespace swhca {
 namespace {
@@ -106,6 +109,37 @@ int destroy_cq(Context& context, std::uint32_t handle, EventsRead& read) {
     if (channel != nullptr && --channel->users == 0 && channel->closed) free_channel(context, *channel);
     context.cqs.erase(handle);
     --context.device->cqs;
+    return 0;
+}
+
+int resize_cq(Context& context, std::uint32_t handle, const CqRequest& request) {
+    Cq* cq = find_object(context.cqs, handle);
+    if (cq == nullptr) return refuse(Rule::bad_handle, EINVAL, "RESIZE_CQ: cq %u", handle);
+    if (request.cqe_bytes != cq->cqe_bytes)
+        return refuse(Rule::bad_argument, EINVAL, "RESIZE_CQ: CQEs of %u bytes instead of %u",
+                      request.cqe_bytes, cq->cqe_bytes);
+    CqRequest wanted = request;
+    wanted.dbrec = std::bit_cast<std::uint64_t>(cq->dbrec);
+    if (const int error = check_size(*context.device, wanted)) return error;
+    if (const int error = check_memory(wanted)) return error;
+    if (cq->mini_cqe != MiniCqeFormat::none)
+        return refuse(Rule::bad_argument, EOPNOTSUPP, "RESIZE_CQ: cq 0x%x compresses its CQEs",
+                      cq->cqn.value);
+    Engine::Quiesced quiet{*context.device->engine};
+    if (cq->overrun || !refresh_cq_room(*cq))
+        return refuse(Rule::bad_argument, EINVAL, "RESIZE_CQ: cq 0x%x is full", cq->cqn.value);
+    const std::uint32_t unread = cq->pi - cq->ci;
+    if (unread > wanted.cqe)
+        return refuse(Rule::bad_argument, EINVAL, "RESIZE_CQ: %u unread CQEs do not fit in %u", unread,
+                      wanted.cqe);
+    // The mark is for libmlx5 alone: nobody is woken for it.
+    const bool armed = std::exchange(cq->armed, false);
+    begin_cqe(*cq);
+    publish_cqe(*cq, {0, prm::CqeOpcode::resize, false});
+    cq->armed = armed;
+    cq->ci = cq->pi - unread;
+    cq->ring = std::bit_cast<std::byte*>(wanted.ring);
+    cq->size = RingSize::at_least(wanted.cqe + 1);
     return 0;
 }
 

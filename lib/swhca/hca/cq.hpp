@@ -28,6 +28,9 @@ struct EventsRead {
 int create_cq(Context& context, const CqRequest& request, Cq*& cq);
 /// EBUSY while queues complete there.
 int destroy_cq(Context& context, std::uint32_t handle, EventsRead& read);
+/// Moves a CQ to another ring: a CQE of its own kind ends the old one, and the program copies what is unread
+/// (libmlx5 cq.c, mlx5_cq_resize_copy_cqes). EINVAL if the unread CQEs do not fit.
+int resize_cq(Context& context, std::uint32_t handle, const CqRequest& request);
 /// Moderation is kept; events are never held back by it.
 int modify_cq(Context& context, std::uint32_t handle, std::uint16_t count, std::uint16_t period_us);
 

@@ -23,6 +23,8 @@ struct DeviceCaps {
     std::uint32_t min_log_stride_bytes{6}, max_log_stride_bytes{13};
     std::uint32_t min_log_strides{3}, max_log_strides{16};
     std::uint32_t min_log_wqe_bytes{14}; ///< log_stride_bytes + log_strides at least
+    std::uint32_t max_srq{1U << 16}, max_srq_sge{31}, max_ah{1U << 20};
+    std::uint32_t max_groups{1U << 14}, max_group_qps{240};
     std::uint32_t max_tso_bytes{262144};
     std::uint8_t min_inline_mode{0}; ///< 0 none, 1 L2
     bool striding{true};             ///< striding RQs
@@ -35,6 +37,7 @@ class MrTable {
   public:
     Lkey add(Mr mr); ///< never hands out 0x100 (libmlx5's terminator) or 0
     bool remove(Lkey lkey);
+    bool change(const Mr& mr); ///< of the same key
     const Mr* find(Lkey lkey) const noexcept {
         const std::uint32_t index = lkey.value >> 8;
         if (index >= slots_.size() || slots_[index].lkey != lkey) return nullptr;
@@ -54,6 +57,12 @@ struct Pd {
     Pdn pdn{};
     std::uint32_t handle{};
     std::uint32_t users{}; ///< memory regions, WQs and QPs in it; dealloc answers EBUSY while not 0
+};
+
+/// An address handle of an Ethernet port. What is sent by it stands in the program's WQEs.
+struct Ah {
+    std::uint32_t handle{};
+    Pdn pd{};
 };
 
 /// Everything one open() of /dev/infiniband/uverbsN made; goes with the last close of it.
@@ -77,6 +86,8 @@ struct Context {
     Table<Rq> wqs{};
     Table<Rqt> rqts{};
     Table<Qp> qps{};
+    Table<Srq> srqs{};
+    Table<Ah> ahs{};
     Table<Flow> flows{};
 };
 
@@ -89,8 +100,9 @@ struct Device {
     Port port{};
     MrTable mrs{};
     std::vector<std::unique_ptr<Context>> contexts{};
-    std::uint32_t qps{}, cqs{}, wqs{}, rqts{}, pds{}, mr_count{}; ///< objects alive, against the caps
-    std::uint32_t next_qpn{0x40}, next_cqn{0x400}, next_wqn{0x10}, next_pdn{1}, next_rqt{1};
+    std::uint32_t qps{}, cqs{}, wqs{}, rqts{}, pds{}, mr_count{}, srqs{},
+        ahs{}; ///< objects alive, against the caps
+    std::uint32_t next_qpn{0x40}, next_cqn{0x400}, next_wqn{0x10}, next_pdn{1}, next_rqt{1}, next_srqn{0x20};
     std::uint64_t next_flow_order{};
 };
 

@@ -71,6 +71,12 @@ Lkey MrTable::add(Mr mr) {
     return mr.lkey;
 }
 
+bool MrTable::change(const Mr& mr) {
+    if (find(mr.lkey) == nullptr) return false;
+    slots_[mr.lkey.value >> lkey_variant_bits] = mr;
+    return true;
+}
+
 bool MrTable::remove(Lkey lkey) {
     const std::uint32_t index = lkey.value >> lkey_variant_bits;
     if (find(lkey) == nullptr || index < 2) return false;
@@ -127,6 +133,40 @@ int reg_mr(Context& context, const MrRequest& request, std::uint32_t& handle, Lk
     file_object(context, context.mrs, std::move(mr));
     ++pd->users;
     ++device.mr_count;
+    return 0;
+}
+
+int rereg_mr(Context& context, std::uint32_t handle, std::uint32_t changes, const MrRequest& request,
+             Lkey& lkey) {
+    Mr* mr = find_object(context.mrs, handle);
+    if (mr == nullptr) return refuse(Rule::bad_handle, EINVAL, "REREG_MR: mr %u", handle);
+    if (changes == 0 || (changes & ~(mr_change::range | mr_change::pd | mr_change::access)) != 0)
+        return refuse(Rule::bad_argument, EINVAL, "REREG_MR: flags 0x%x", changes);
+    MrRequest wanted{.start = mr->start,
+                     .length_bytes = mr->length_bytes,
+                     .iova = mr->iova,
+                     .access = mr->local_write ? std::uint32_t{IB_UVERBS_ACCESS_LOCAL_WRITE} : 0U};
+    if ((changes & mr_change::range) != 0) {
+        wanted.start = request.start;
+        wanted.length_bytes = request.length_bytes;
+        wanted.iova = request.iova;
+    }
+    if ((changes & mr_change::access) != 0) wanted.access = request.access;
+    Pd* pd = &domain_of(context, mr->pd);
+    if ((changes & mr_change::pd) != 0) pd = find_object(context.pds, request.pd_handle);
+    if (pd == nullptr) return refuse(Rule::bad_handle, EINVAL, "REREG_MR: pd %u", request.pd_handle);
+    if (const int error = check_access(wanted.access)) return error;
+    if (const int error = check_range(wanted)) return error;
+    --domain_of(context, mr->pd).users;
+    ++pd->users;
+    mr->pd = pd->pdn;
+    mr->start = wanted.start;
+    mr->iova = wanted.iova;
+    mr->length_bytes = wanted.length_bytes;
+    mr->local_write = (wanted.access & IB_UVERBS_ACCESS_LOCAL_WRITE) != 0;
+    Engine::Quiesced quiet{*context.device->engine};
+    context.device->mrs.change(*mr);
+    lkey = mr->lkey;
     return 0;
 }
 

@@ -19,6 +19,13 @@ struct MrRequest {
 };
 
 int reg_mr(Context& context, const MrRequest& request, std::uint32_t& handle, Lkey& lkey);
+/// What REREG_MR changes; bits of its `flags`.
+namespace mr_change {
+constexpr std::uint32_t range = 1, pd = 2, access = 4;
+}
+/// The members of `request` that `changes` names take effect, the key stays.
+int rereg_mr(Context& context, std::uint32_t handle, std::uint32_t changes, const MrRequest& request,
+             Lkey& lkey);
 int dereg_mr(Context& context, std::uint32_t handle);
 
 /// The domain numbered `pdn`, which must live in the context.

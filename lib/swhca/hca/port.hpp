@@ -61,4 +61,10 @@ struct Port {
     PortCounters counters{};      ///< [engine]
 };
 
+/// What the port says it can do (enum ib_port_cap_flags): CM and IP-based GIDs on Ethernet; what a ConnectX
+/// shows on InfiniBand (traps, automatic migration, system image GUID, CM, reinit, client reregistration).
+inline std::uint32_t port_capabilities(const Port& port) noexcept {
+    return port.link_layer == LinkLayer::ethernet ? 1U << 16 | 1U << 26 : 0x2651e848U;
+}
+
 } // namespace swhca

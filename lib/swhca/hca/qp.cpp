@@ -21,11 +21,14 @@ constexpr std::uint32_t wqebb_bytes = 64;
 constexpr std::uint32_t l2_inline_bytes = 18;
 constexpr std::uint32_t known_flags = IB_UVERBS_QP_CREATE_BLOCK_MULTICAST_LOOPBACK |
                                       IB_UVERBS_QP_CREATE_SCATTER_FCS | IB_UVERBS_QP_CREATE_CVLAN_STRIPPING |
-                                      IB_UVERBS_QP_CREATE_PCI_WRITE_END_PADDING;
+                                      IB_UVERBS_QP_CREATE_PCI_WRITE_END_PADDING |
+                                      create_source_qpn;
+constexpr std::uint32_t max_qpn = 0xffffff;
 
 struct QpParts {
     Pd* pd{};
     Cq *send_cq{}, *recv_cq{};
+    Srq* srq{};
 };
 
 int find_parts(Context& context, const QpRequest& request, QpParts& parts) {
@@ -37,6 +40,31 @@ int find_parts(Context& context, const QpRequest& request, QpParts& parts) {
         return refuse(Rule::bad_handle, EINVAL, "CREATE_QP: send cq %u", request.send_cq_handle);
     if (parts.recv_cq == nullptr && request.max_recv_wr != 0)
         return refuse(Rule::bad_handle, EINVAL, "CREATE_QP: receive cq %u", request.recv_cq_handle);
+    if (!request.from_srq) return 0;
+    parts.srq = find_object(context.srqs, request.srq_handle);
+    if (parts.srq == nullptr || parts.recv_cq == nullptr)
+        return refuse(Rule::bad_handle, EINVAL, "CREATE_QP: srq %u, receive cq %u", request.srq_handle,
+                      request.recv_cq_handle);
+    return 0;
+}
+
+/// What goes with the type: shared receive queues and source QPNs are for UD, stripping and FCS for
+/// RAW_PACKET.
+int check_kind(const QpRequest& request) {
+    constexpr std::uint32_t raw_only = IB_UVERBS_QP_CREATE_SCATTER_FCS | IB_UVERBS_QP_CREATE_CVLAN_STRIPPING;
+    const bool has_source = (request.create_flags & create_source_qpn) != 0;
+    if (request.type == QpType::ud) {
+        if ((request.create_flags & raw_only) != 0)
+            return refuse(Rule::bad_argument, EOPNOTSUPP, "CREATE_QP: create_flags 0x%x on a UD QP",
+                          request.create_flags & raw_only);
+        if (has_source && (request.source_qpn > max_qpn || request.from_srq))
+            return refuse(Rule::bad_argument, EINVAL, "CREATE_QP: source_qpn 0x%x%s", request.source_qpn,
+                          request.from_srq ? " with a shared receive queue" : "");
+        return 0;
+    }
+    if (has_source || request.from_srq)
+        return refuse(Rule::bad_argument, EOPNOTSUPP, "CREATE_QP: %s on a RAW_PACKET QP",
+                      has_source ? "source_qpn" : "a shared receive queue");
     return 0;
 }
 
@@ -174,9 +202,9 @@ int check_attributes(const Qp& qp, const QpChange& change) {
     if ((change.mask & qp_attr::port) != 0 && change.port != qp.port->number)
         return refuse(Rule::bad_argument, EINVAL, "MODIFY_QP: qp 0x%x: port %u of 1", qp.qpn.value,
                       change.port);
-    if ((change.mask & qp_attr::pkey_index) != 0 && change.pkey_index != 0)
-        return refuse(Rule::bad_argument, EINVAL, "MODIFY_QP: qp 0x%x: pkey_index %u of 1", qp.qpn.value,
-                      change.pkey_index);
+    if ((change.mask & qp_attr::pkey_index) != 0 && change.pkey_index >= qp.port->pkeys.size())
+        return refuse(Rule::bad_argument, EINVAL, "MODIFY_QP: qp 0x%x: pkey_index %u of %zu", qp.qpn.value,
+                      change.pkey_index, qp.port->pkeys.size());
     return 0;
 }
 
@@ -198,6 +226,7 @@ int create_qp(Context& context, const QpRequest& request, Qp*& qp) {
     QpParts parts;
     if (const int error = find_parts(context, request, parts)) return error;
     if (const int error = check_sizes(device.caps, request)) return error;
+    if (const int error = check_kind(request)) return error;
     if (const int error = check_rings(request)) return error;
     if (device.qps >= device.caps.max_qp) return ENOMEM;
     auto made = std::make_unique<Qp>();
@@ -211,6 +240,11 @@ int create_qp(Context& context, const QpRequest& request, Qp*& qp) {
     made->max_recv_sge = request.max_recv_sge;
     made->max_inline_bytes = request.max_inline_bytes;
     made->recv_cq = parts.recv_cq;
+    made->srq = parts.srq;
+    if (parts.srq != nullptr) ++parts.srq->users;
+    if ((request.create_flags & create_source_qpn) != 0) made->source_qpn = request.source_qpn;
+    made->block_multicast_loopback =
+        (request.create_flags & IB_UVERBS_QP_CREATE_BLOCK_MULTICAST_LOOPBACK) != 0;
     made->context = &context;
     if (request.sq_wqebb_count != 0) make_send_half(context, request, *made, parts.send_cq);
     if (request.rq_wqe_count != 0) make_receive_half(context, request, *made, parts.recv_cq);
@@ -265,7 +299,8 @@ int modify_qp(Context& context, std::uint32_t handle, const QpChange& change) {
 int destroy_qp(Context& context, std::uint32_t handle, EventsRead& read) {
     Qp* qp = find_object(context.qps, handle);
     if (qp == nullptr) return refuse(Rule::bad_handle, ENOENT, "DESTROY_QP: qp %u", handle);
-    if (qp->flows != 0) return EBUSY;
+    // The kernel refuses while groups hold the QP (ib_uverbs: uverbs_free_qp).
+    if (qp->flows != 0 || !qp->groups.empty()) return EBUSY;
     {
         Engine::Quiesced quiet{*context.device->engine};
         close_qp(*qp);
@@ -277,6 +312,7 @@ int destroy_qp(Context& context, std::uint32_t handle, EventsRead& read) {
     }
     if (qp->recv_cq != nullptr) --qp->recv_cq->users;
     if (qp->rqt != nullptr) --qp->rqt->users;
+    if (qp->srq != nullptr) --qp->srq->users;
     --domain_of(context, qp->pd).users;
     context.qps.erase(handle);
     --context.device->qps;

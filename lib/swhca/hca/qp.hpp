@@ -10,6 +10,10 @@
 
 namespace swhca {
 
+/// Beside IB_UVERBS_QP_CREATE_*: the kernel takes it (ib_verbs.h, IB_QP_CREATE_SOURCE_QPN), its uapi does not
+/// name it.
+constexpr std::uint32_t create_source_qpn = 1U << 10;
+
 /// As CREATE_QP and its driver part (mlx5_ib_create_qp) say it.
 struct QpRequest {
     std::uint64_t user_handle{};
@@ -18,6 +22,9 @@ struct QpRequest {
     std::uint32_t max_send_wr{}, max_recv_wr{}, max_send_sge{}, max_recv_sge{}, max_inline_bytes{};
     bool sq_signal_all{};
     std::uint32_t create_flags{}; ///< IB_UVERBS_QP_CREATE_*
+    std::uint32_t source_qpn{};   ///< with create_source_qpn
+    bool from_srq{};
+    std::uint32_t srq_handle{};
     std::uint64_t ring{}, sq_ring{}, dbrec{};
     std::uint32_t sq_wqebb_count{}, rq_wqe_count{}, rq_log_wqe_bytes{}, user_index{};
 };

@@ -17,6 +17,8 @@ constexpr unsigned cqe_bytes = 64;
 enum class CqeOpcode : std::uint8_t {
     requester = 0,
     responder_send = 2,
+    resize = 5, ///< end of a ring that RESIZE_CQ replaced
+    responder_send_immediate = 3,
     requester_error = 13,
     responder_error = 14,
     invalid = 15,
