@@ -14,6 +14,7 @@ namespace {
 constexpr unsigned pass_budget = 64;
 constexpr unsigned quiet_passes_before_sleep = 2000;
 constexpr std::chrono::microseconds idle_sleep{50};
+constexpr unsigned passes_between_clock_reads = 15; ///< reading the clock costs as much as a short packet
 constexpr unsigned stop_wish = 1U << 30; ///< added to pauses_wanted_; no number of pauses reaches it
 
 void relax() noexcept { __builtin_ia32_pause(); }
@@ -120,6 +121,10 @@ void Engine::park() noexcept {
 
 unsigned Engine::pass(unsigned budget) {
     unsigned moved = 0;
+    if (passes_to_clock_-- == 0) {
+        passes_to_clock_ = passes_between_clock_reads;
+        clock_.refresh();
+    }
     for (const auto& unit : units_)
         moved += unit->pass(budget);
     return moved;

@@ -6,6 +6,7 @@
 /// waits. The handshake has no lock for the engine to hog, so a command never starves (facts: a mutex does).
 #pragma once
 
+#include "swhca/engine/clock_pages.hpp"
 #include "swhca/hca/objects.hpp"
 
 #include <atomic>
@@ -49,6 +50,9 @@ class Engine {
     void hold();
     void release();
 
+    /// Changed while quiesced.
+    ClockPages& clock() noexcept { return clock_; }
+
     /// While one lives no pass runs. Any thread but the engine's; recursive.
     class Quiesced {
       public:
@@ -72,6 +76,8 @@ class Engine {
     EngineOptions options_;
     cpu_set_t start_cpus_{}; ///< where the process could run when the engine was made
     std::vector<std::unique_ptr<PortUnit>> units_;
+    ClockPages clock_{};
+    unsigned passes_to_clock_{};
     std::thread thread_;
     std::recursive_mutex control_; ///< one commander at a time; the engine never takes it
     std::atomic<unsigned> pauses_wanted_{0};

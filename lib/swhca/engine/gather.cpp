@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "swhca/engine/gather.hpp"
 
+#include "swhca/engine/datagram.hpp"
 #include "swhca/engine/offload.hpp"
 #include "swhca/engine/parse.hpp"
 
@@ -19,7 +20,10 @@ using prm::Opcode;
 using prm::Syndrome;
 
 constexpr unsigned ds_per_wqebb = prm::wqebb_bytes / prm::ds_bytes;
-constexpr unsigned data_ds = 2; ///< DS before the data: control and Ethernet segment
+constexpr unsigned data_ds = 2;          ///< DS before the data: control and Ethernet segment
+constexpr unsigned datagram_data_ds = 4; ///< control and datagram segment
+constexpr unsigned underlay_eth_ds = 5;  ///< control, datagram segment and pad before the Ethernet segment
+constexpr std::uint32_t max_underlay_inline_bytes = 224, min_underlay_inline_bytes = 4;
 constexpr std::uint64_t byte_count_of_zero = std::uint64_t{1} << 31;
 
 constexpr GatherFault operation_fault(Rule rule) noexcept { return {rule, Syndrome::local_qp_operation}; }
@@ -43,12 +47,14 @@ class WqeReader {
     unsigned ds_count() const noexcept { return CtrlSegment::ds::get(ds(0)); }
 
     GatherFault read_send() noexcept;
+    GatherFault read_datagram(bool has_immediate) noexcept;
     /// `skip` frames of the WQE left before; takes `budget` more at most; `whole` tells if that was all.
     GatherFault read_enhanced_mpsw(unsigned skip, unsigned budget, bool& whole) noexcept;
     GatherFault read_tso(unsigned skip, unsigned budget, bool& whole) noexcept;
 
   private:
-    GatherFault read_eth_segment() noexcept;
+    GatherFault read_eth_segment(unsigned number = 1) noexcept;
+    GatherFault read_underlay_header(unsigned& number) noexcept;
     void begin_frame() noexcept { pieces_ = 0, length_ = 0; }
     void add(const std::byte* data, std::uint32_t bytes) noexcept {
         batch_.segments[batch_.segment_count + 1 + pieces_++] = {data, bytes};
@@ -79,9 +85,9 @@ void WqeReader::add_from_ring(std::uint32_t offset, std::uint32_t bytes) noexcep
     if (first != bytes) add(qp_.sq.ring, bytes - first);
 }
 
-GatherFault WqeReader::read_eth_segment() noexcept {
-    if (ds_count() < data_ds) return operation_fault(Rule::ds_limit);
-    const std::byte* eth = ds(1);
+GatherFault WqeReader::read_eth_segment(unsigned number) noexcept {
+    if (ds_count() <= number) return operation_fault(Rule::ds_limit);
+    const std::byte* eth = ds(number);
     if (EthSegment::reserved_checksum::get(eth) != 0 || EthSegment::reserved_mss::get(eth) != 0 ||
         EthSegment::l3_inner_checksum::get(eth) != 0 || EthSegment::l4_inner_checksum::get(eth) != 0 ||
         EthSegment::parsing_flags::get(eth) != 0 || EthSegment::parsing_offsets::get(eth) != 0)
@@ -159,6 +165,41 @@ GatherFault WqeReader::read_send() noexcept {
         if (const GatherFault fault = add_data_segment(number)) return fault;
     }
     return pieces_ == 0 ? operation_fault(Rule::ds_limit) : end_frame();
+}
+
+/// Ethernet segment of a SOURCE_QPN QP: checksums to insert, and the IPoIB header (and more) inlined.
+GatherFault WqeReader::read_underlay_header(unsigned& number) noexcept {
+    if (const GatherFault fault = read_eth_segment(underlay_eth_ds)) return fault;
+    if (offloads_.insert_vlan) return operation_fault(Rule::reserved_bits);
+    if (inline_header_bytes_ < min_underlay_inline_bytes || inline_header_bytes_ > max_underlay_inline_bytes)
+        return operation_fault(Rule::inline_header);
+    number = underlay_eth_ds + 1 + ds_of(inline_header_bytes_ - EthSegment::inline_start_bytes);
+    if (number > ds_count()) return operation_fault(Rule::ds_layout);
+    add_from_ring(underlay_eth_ds * prm::ds_bytes + EthSegment::inline_start, inline_header_bytes_);
+    return {};
+}
+
+GatherFault WqeReader::read_datagram(bool has_immediate) noexcept {
+    if (ds_count() < datagram_data_ds) return operation_fault(Rule::ds_limit);
+    std::array<std::byte, prm::DatagramSegment::bytes> address;
+    for (unsigned i = 0; i < address.size() / prm::ds_bytes; ++i)
+        std::memcpy(address.data() + i * prm::ds_bytes, ds(1 + i), prm::ds_bytes);
+    begin_frame();
+    unsigned number = datagram_data_ds;
+    if (qp_.source_qpn != 0) {
+        if (has_immediate) return operation_fault(Rule::unknown_opcode);
+        if (const GatherFault fault = read_underlay_header(number)) return fault;
+    }
+    while (number < ds_count()) {
+        if (const GatherFault fault = add_data_segment(number)) return fault;
+    }
+    DatagramRequest request;
+    request.address = address.data();
+    request.has_immediate = has_immediate;
+    request.solicited = CtrlSegment::solicited::get(ds(0)) != 0;
+    request.immediate = be32{CtrlSegment::immediate::get(ds(0))};
+    request.offloads = offloads_;
+    return end_datagram(qp_, request, pieces_, batch_);
 }
 
 GatherFault WqeReader::read_enhanced_mpsw(unsigned skip, unsigned budget, bool& whole) noexcept {
@@ -257,10 +298,24 @@ GatherFault check_ctrl(const Qp& qp, const std::byte* ctrl, std::uint16_t index,
     return {};
 }
 
+GatherFault read_datagram_wqe(WqeReader& reader, const GatheredWqe& wqe) noexcept {
+    switch (static_cast<Opcode>(wqe.opcode)) {
+    case Opcode::nop:
+        return {};
+    case Opcode::send:
+    case Opcode::send_immediate:
+        return reader.read_datagram(static_cast<Opcode>(wqe.opcode) == Opcode::send_immediate);
+    default:
+        return operation_fault(Rule::unknown_opcode);
+    }
+}
+
 GatherFault read_wqe(WqeReader& reader, unsigned skip, unsigned budget, GatheredWqe& wqe) noexcept {
     switch (static_cast<Opcode>(wqe.opcode)) {
     case Opcode::nop:
         return {};
+    case Opcode::send_immediate: // a RAW_PACKET frame has no place for it
+        break;
     case Opcode::send:
         return reader.read_send();
     case Opcode::enhanced_mpsw:
@@ -298,7 +353,10 @@ void gather(const Qp& qp, unsigned budget, GatherBatch& batch) noexcept {
         wqe.completion = CtrlSegment::completion_event::get(ctrl) >= 2;
         wqe.solicited = CtrlSegment::solicited::get(ctrl) != 0;
         batch.fault = check_ctrl(qp, ctrl, index, static_cast<std::uint16_t>(sq.pi - index));
-        if (!batch.fault) batch.fault = read_wqe(reader, skip, budget - first_frame, wqe);
+        if (!batch.fault) {
+            batch.fault = qp.type == QpType::ud ? read_datagram_wqe(reader, wqe)
+                                                : read_wqe(reader, skip, budget - first_frame, wqe);
+        }
         if (batch.fault) {
             batch.frame_count = first_frame;
             batch.segment_count = first_segment;

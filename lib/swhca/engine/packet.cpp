@@ -16,7 +16,7 @@ constexpr std::uint32_t mac_bytes = 12; ///< what stays before a stripped tag
 constexpr std::uint32_t fcs_bytes = 4;
 
 bool strips(const Rq& rq, const Arrival& arrival) noexcept {
-    return rq.vlan_strip && arrival.info.vlan_tags != 0;
+    return rq.vlan_strip && arrival.info.vlan_tags != 0 && arrival.datagram == nullptr;
 }
 
 /// A writer over contiguous memory.
@@ -65,7 +65,7 @@ void put_from(Writer& writer, const Frame& frame, std::uint32_t skip) noexcept {
 
 template <class Writer>
 void put_frame(Writer& writer, const Rq& rq, const Arrival& arrival) noexcept {
-    const Frame& frame = *arrival.frame;
+    const Frame& frame = *arrival.content;
     if (strips(rq, arrival)) {
         writer.put(frame.segments.front().data, mac_bytes);
         put_from(writer, frame, mac_bytes + vlan_tag_bytes);
@@ -87,7 +87,7 @@ L3Type l3_type(const PacketInfo& info) noexcept {
 } // namespace
 
 std::uint32_t received_bytes(const Rq& rq, const Arrival& arrival) noexcept {
-    std::uint32_t bytes = arrival.frame->length_bytes;
+    std::uint32_t bytes = arrival.content->length_bytes;
     if (strips(rq, arrival)) bytes -= vlan_tag_bytes;
     if (rq.scatter_fcs) bytes += fcs_bytes;
     return bytes;
@@ -123,7 +123,23 @@ void describe_packet(void* cqe, const Rq& rq, const Arrival& arrival) noexcept {
         info.l4_type, l3_type(info), info.ip_options, strip, strip ? info.vlan_tci : 0);
     stride::set_dword<Cqe::user_index>(cqe, rq.user_index);
     Cqe::timestamp::set(cqe, arrival.timestamp_ns);
-    stride::set_dword<Cqe::flow_tag>(cqe, arrival.destination->tag);
+    if (arrival.datagram == nullptr) [[likely]]
+        stride::set_dword<Cqe::flow_tag>(cqe, arrival.destination->tag);
+    else
+        describe_datagram(cqe, arrival);
+}
+
+void describe_datagram(void* cqe, const Arrival& arrival) noexcept {
+    const Datagram& datagram = *arrival.datagram;
+    // Of an Ethernet port's packet the low bits of the SL say what kind of network header came.
+    const std::uint32_t level = datagram.service_level | datagram.network_type;
+    Cqe::source_lid::set(cqe, datagram.source_lid);
+    stride::set_dword<Cqe::grh, Cqe::service_level, Cqe::source_qpn>(cqe, datagram.has_grh ? 1 : 0, level,
+                                                                     datagram.source.value);
+    stride::set_dword<Cqe::metadata>(cqe, datagram.has_immediate ? datagram.immediate.host() : datagram.pkey);
+    const Destination* rule = arrival.destination;
+    const bool tagged = rule != nullptr && rule->tag != 0;
+    stride::set_dword<Cqe::qpn>(cqe, tagged ? rule->tag : datagram.destination.value);
 }
 
 } // namespace swhca

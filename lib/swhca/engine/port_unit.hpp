@@ -13,7 +13,7 @@ class PortUnit {
     explicit PortUnit(Port& port)
         : port_{port}
         , receiver_{port}
-        , transmitter_{port} {
+        , transmitter_{port, receiver_} {
         if (port.wire) port.wire->attach(receiver_);
     }
 

@@ -97,11 +97,21 @@ void set_qp_state(Qp& qp, QueueState to) {
     } else {
         drop_from(qp.port->senders, &qp);
     }
-    if (qp.rq) set_rq_state(*qp.rq, receive_state(to), *qp.port);
+    if (qp.type == QpType::ud && receive_state(to) == QueueState::ready) {
+        put_into(qp.port->datagram_qps, &qp);
+    } else {
+        drop_from(qp.port->datagram_qps, &qp);
+    }
+    if (!qp.rq) return;
+    qp.rq->qpn = qp.qpn;
+    set_rq_state(*qp.rq, receive_state(to), *qp.port);
 }
+
+void open_srq(Srq& srq) { srq.pi = srq.ci = srq.next_wqe = 0; }
 
 void close_qp(Qp& qp) {
     drop_from(qp.port->senders, &qp);
+    drop_from(qp.port->datagram_qps, &qp);
     if (qp.rq) close_rq(*qp.rq, *qp.port);
     qp.state = qp.sq.state = QueueState::reset;
 }

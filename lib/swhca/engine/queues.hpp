@@ -25,11 +25,23 @@ void close_rq(Rq& rq, Port& port);
 /// Moves a QP with both its halves to `to`, and in or out of port.senders: receives from `rtr` on, sends in
 /// `ready` (RTS), flushes both halves in `error`. Sets qp.state, qp.sq.state and qp.rq->state; needs qp.port.
 void set_qp_state(Qp& qp, QueueState to);
+/// Before an SRQ is used: forgets what was posted.
+void open_srq(Srq& srq);
 /// Before a QP is destroyed.
 void close_qp(Qp& qp);
 
 /// Number of the asynchronous events the engine sends (enum ib_event_type of the kernel's uapi).
-enum class AsyncEvent : std::uint32_t { cq_error = 0, qp_fatal = 1, wq_fatal = 19 };
+enum class AsyncEvent : std::uint32_t {
+    cq_error = 0,
+    qp_fatal = 1,
+    device_fatal = 8,
+    port_active = 9,
+    port_error = 10,
+    srq_error = 14,
+    srq_limit = 15,
+    last_wqe = 16,
+    wq_fatal = 19
+};
 
 /// Writes an asynchronous event to the context's channel; `element` is the object's user handle. Returns
 /// whether it was written (then the object's async_events counts it). Engine's thread or quiesced.

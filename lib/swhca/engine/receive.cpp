@@ -11,23 +11,22 @@
 namespace swhca {
 namespace {
 
-/// The device's clock: nanoseconds of CLOCK_MONOTONIC.
+std::uint8_t vendor_syndrome(Rule rule) noexcept { return static_cast<std::uint8_t>(rule) + std::uint8_t{1}; }
+
+} // namespace
+
 std::uint64_t device_clock_ns() noexcept {
     timespec now{};
     clock_gettime(CLOCK_MONOTONIC, &now);
     return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000U + static_cast<std::uint64_t>(now.tv_nsec);
 }
 
-std::uint8_t vendor_syndrome(Rule rule) noexcept { return static_cast<std::uint8_t>(rule) + std::uint8_t{1}; }
-
-} // namespace
-
 void fail_receive(Rq& rq, Rule rule, prm::Syndrome syndrome) noexcept {
     broken(rule, "RQ 0x%x, WQE %u", rq.wqn.value, rq.ci);
     Failure failure;
     failure.syndrome = syndrome;
     failure.vendor_syndrome = vendor_syndrome(rule);
-    failure.qpn = rq.wqn.value;
+    failure.qpn = rq.qpn.value != 0 ? rq.qpn.value : rq.wqn.value;
     failure.user_index = rq.user_index;
     failure.wqe_counter = rq.striding ? static_cast<std::uint16_t>(rq.next_stride) : rq.ci;
     failure.wqe_id = rq.ci;
@@ -51,7 +50,7 @@ void drain(Rq& rq) noexcept {
     while (rq.ci != rq.pi && !rq.cq->overrun && cq_has_room(*rq.cq)) {
         Failure failure;
         failure.syndrome = prm::Syndrome::flushed;
-        failure.qpn = rq.wqn.value;
+        failure.qpn = rq.qpn.value != 0 ? rq.qpn.value : rq.wqn.value;
         failure.user_index = rq.user_index;
         failure.wqe_counter = rq.striding ? static_cast<std::uint16_t>(rq.next_stride) : rq.ci;
         failure.wqe_id = rq.ci;
@@ -80,7 +79,7 @@ void Receiver::read_doorbell(Rq& rq) noexcept {
 }
 
 void Receiver::classify(const Frame& frame, Arrival& arrival) noexcept {
-    arrival.frame = &frame;
+    arrival.frame = arrival.content = &frame;
     arrival.destination = nullptr;
     if (frame.length_bytes < ethernet_header_bytes) return;
     parse_into(frame, arrival.info);
@@ -138,10 +137,21 @@ void Receiver::add_tally() noexcept {
     if (tally_.steering_miss != 0) count(counters.rx_steering_miss, tally_.steering_miss);
     if (tally_.oversize != 0) count(counters.rx_oversize, tally_.oversize);
     if (tally_.queue_error != 0) count(counters.rx_queue_error, tally_.queue_error);
+    if (tally_.bad_pkey != 0) count(counters.rx_bad_pkey, tally_.bad_pkey);
+    if (tally_.bad_qkey != 0) count(counters.rx_bad_qkey, tally_.bad_qkey);
+    if (tally_.no_qp != 0) count(counters.rx_no_qp, tally_.no_qp);
+    if (tally_.malformed != 0) count(counters.rx_malformed, tally_.malformed);
+    if (tally_.foreign != 0) count(counters.rx_foreign, tally_.foreign);
     tally_ = {};
 }
 
 unsigned Receiver::deliver(std::span<const Frame> frames, WhenFull when_full) {
+    if (port_.link_layer == LinkLayer::infiniband || !port_.datagram_qps.empty()) [[unlikely]]
+        return deliver_mixed(frames, when_full);
+    return deliver_ethernet(frames, when_full);
+}
+
+unsigned Receiver::deliver_ethernet(std::span<const Frame> frames, WhenFull when_full) {
     const bool wait = when_full == WhenFull::wait || port_.pause;
     unsigned gone = 0;
     bool full = false;
@@ -172,11 +182,13 @@ unsigned Receiver::deliver(std::span<const Frame> frames, WhenFull when_full) {
 
 bool Receiver::listening() {
     steering_.refresh(port_);
+    if (!port_.datagram_qps.empty()) return true;
     return steering_.listening();
 }
 
 bool Receiver::takes(const Frame& frame) {
     steering_.refresh(port_);
+    if (port_.link_layer == LinkLayer::infiniband) return !port_.datagram_qps.empty();
     Arrival arrival;
     classify(frame, arrival);
     if (arrival.destination == nullptr) return false;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "swhca/engine/completion.hpp"
+#include "swhca/engine/datagram.hpp"
 #include "swhca/engine/parse.hpp"
 #include "swhca/engine/rss.hpp"
 #include "swhca/engine/steering.hpp"
@@ -13,9 +14,14 @@
 
 namespace swhca {
 
+/// The device's clock: nanoseconds of CLOCK_MONOTONIC.
+std::uint64_t device_clock_ns() noexcept;
+
 /// What the pipeline knows of a frame when it reaches its queue.
 struct Arrival {
-    const Frame* frame{};
+    const Frame* frame{};       ///< an Ethernet frame, or what an IPoIB packet would be as one
+    const Frame* content{};     ///< what goes to memory: the frame, or GRH area and payload
+    const Datagram* datagram{}; ///< null: an Ethernet frame
     PacketInfo info{};
     RssResult rss{};
     const Destination* destination{}; ///< null: no rule takes it
@@ -32,10 +38,22 @@ enum class Placement : std::uint8_t {
 struct ReceiveTally {
     std::uint64_t frames{}, bytes{}, wqes{}, fillers{};
     std::uint64_t out_of_buffer{}, steering_miss{}, oversize{}, queue_error{};
+    std::uint64_t bad_pkey{}, bad_qkey{}, no_qp{}, malformed{}, foreign{};
 };
 
 /// Fills a zeroed CQE with all a receive CQE says of the packet, but counts, WQE index and opcode.
 void describe_packet(void* cqe, const Rq& rq, const Arrival& arrival) noexcept;
+
+/// ... what it says of a datagram.
+void describe_datagram(void* cqe, const Arrival& arrival) noexcept;
+
+inline prm::CqeOpcode receive_opcode(const Arrival& arrival) noexcept {
+    const bool immediate = arrival.datagram != nullptr && arrival.datagram->has_immediate;
+    return immediate ? prm::CqeOpcode::responder_send_immediate : prm::CqeOpcode::responder_send;
+}
+inline bool is_solicited(const Arrival& arrival) noexcept {
+    return arrival.datagram != nullptr && arrival.datagram->solicited;
+}
 
 /// Length in the receive buffer: without the tag a queue strips, with the FCS it scatters.
 std::uint32_t received_bytes(const Rq& rq, const Arrival& arrival) noexcept;
@@ -59,6 +77,9 @@ Placement place_in_strides(Rq& rq, const Arrival& arrival, ReceiveTally& tally) 
 /// Delivers to a regular RQ: one WQE, one scatter list, one packet.
 Placement place_in_wqe(Rq& rq, const Arrival& arrival, ReceiveTally& tally) noexcept;
 
+/// Delivers to an SRQ on behalf of a UD QP. On a broken WQE the QP is in error.
+Placement place_in_srq(Qp& qp, const Arrival& arrival, ReceiveTally& tally) noexcept;
+
 /// Completes posted WQEs of a queue in error as flushed, as far as the CQ has room.
 void drain(Rq& rq) noexcept;
 
@@ -72,8 +93,28 @@ class Receiver final : public FrameSink {
     bool listening() override;
     bool takes(const Frame& frame) override;
     std::uint64_t rule_changes() const override { return port_.flow_changes; }
+    /// A datagram the port sent to itself, or to a group.
+    void deliver_own(const Frame& frame);
 
   private:
+    static constexpr std::size_t max_content_segments = 256; ///< more than any sender's frame has
+    /// What is made of a datagram while it is delivered.
+    struct DatagramWork {
+        std::array<Segment, max_content_segments> content_segments, view_segments;
+        std::array<std::byte, header_bytes> view_header;
+        Frame content, view;
+        Datagram datagram;
+        bool own; ///< sent by this port
+    };
+
+    unsigned deliver_ethernet(std::span<const Frame> frames, WhenFull when_full);
+    unsigned deliver_mixed(std::span<const Frame> frames, WhenFull when_full);
+    bool take_datagram(const Frame& frame, bool own) noexcept;
+    void make_content(const Frame& frame) noexcept;
+    void make_view(const Frame& frame) noexcept;
+    void place_for_group(Arrival& arrival) noexcept;
+    void place_for_qp(Qp& qp, Arrival& arrival) noexcept;
+    void place_datagram(Qp& owner, Arrival& arrival) noexcept;
     static constexpr unsigned batch_frames = 32;
 
     void classify(const Frame& frame, Arrival& arrival) noexcept;
@@ -86,6 +127,7 @@ class Receiver final : public FrameSink {
     Steering steering_{};
     std::uint32_t batch_{};
     ReceiveTally tally_{};
+    DatagramWork work_{};
     std::array<Arrival, batch_frames> arrivals_{};
 };
 

@@ -52,7 +52,7 @@ void read_list(const Rq& rq, std::uint32_t need_bytes, ScatterList& list) noexce
 void write_length_error(Rq& rq) noexcept {
     Failure failure;
     failure.syndrome = prm::Syndrome::local_length;
-    failure.qpn = rq.wqn.value;
+    failure.qpn = rq.qpn.value != 0 ? rq.qpn.value : rq.wqn.value;
     failure.user_index = rq.user_index;
     failure.wqe_counter = rq.ci;
     failure.wqe_id = rq.ci;
@@ -106,7 +106,7 @@ Placement place_in_wqe(Rq& rq, const Arrival& arrival, ReceiveTally& tally) noex
     void* cqe = begin_cqe(cq);
     describe_packet(cqe, rq, arrival);
     stride::set_dword<Cqe::byte_count>(cqe, bytes);
-    publish_cqe(cq, {rq.ci, prm::CqeOpcode::responder_send, false});
+    publish_cqe(cq, {rq.ci, receive_opcode(arrival), is_solicited(arrival)});
     ++rq.ci;
     ++tally.wqes;
     ++tally.frames;

@@ -21,6 +21,8 @@ struct KeyLayout {
     std::array<std::uint8_t, 6> src_mac{};
     std::uint16_t vlan_tci{};
     std::array<std::uint8_t, 16> src_ip{}, dst_ip{};
+    std::uint8_t ip_tos{}, ip_ttl{}, ip_flags{}, padding2{};
+    std::uint32_t ip6_flow_label{};
 };
 static_assert(sizeof(KeyLayout) == sizeof(FlowKey));
 
@@ -39,6 +41,10 @@ KeyLayout value_of(const FlowMatch& match) {
     value.vlan_tci = match.vlan_tci;
     value.src_ip = match.src_ip;
     value.dst_ip = match.dst_ip;
+    value.ip_tos = match.ip_tos;
+    value.ip_ttl = match.ip_ttl;
+    value.ip_flags = match.ip_flags;
+    value.ip6_flow_label = match.ip6_flow_label;
     return value;
 }
 
@@ -55,6 +61,10 @@ KeyLayout mask_of(const FlowMatch& match) {
     mask.vlan_tci = match.vlan_tci_mask;
     mask.src_ip = match.src_ip_mask;
     mask.dst_ip = match.dst_ip_mask;
+    mask.ip_tos = match.ip_tos_mask;
+    mask.ip_ttl = match.ip_ttl_mask;
+    mask.ip_flags = match.ip_flags_mask;
+    mask.ip6_flow_label = match.ip6_flow_label_mask;
     return mask;
 }
 
@@ -77,11 +87,20 @@ void Steering::compile(const Port& port) {
     last_valid_ = false;
     for (const Flow* flow : port.flows) {
         KeyLayout value, mask;
+        const bool datagrams = flow->qp != nullptr && flow->qp->source_qpn != 0;
+        if (port.link_layer == LinkLayer::infiniband && !datagrams) continue;
         if (flow->kind == FlowKind::multicast_default) {
             value.dst_mac[0] = mask.dst_mac[0] = 1;
         } else if (flow->kind == FlowKind::normal) {
             value = value_of(flow->match);
             mask = mask_of(flow->match);
+        }
+        if (datagrams) {
+            // The receive side puts the QPN where Ethernet frames have their address.
+            const be32 qpn{flow->qp->source_qpn};
+            value.dst_mac = {};
+            std::memcpy(value.dst_mac.data() + 2, &qpn, sizeof qpn);
+            mask.dst_mac.fill(0xff);
         }
         Rule rule{pack(value), pack(mask), 0, make_destination(*flow)};
         for (std::size_t word = 0; word < FlowKey::word_count; ++word) {
@@ -127,9 +146,17 @@ FlowKey Steering::make_key(const std::byte* frame, const PacketInfo& info) const
     if (info.ip_version == 4) {
         std::memcpy(layout.src_ip.data(), l3 + 12, 4);
         std::memcpy(layout.dst_ip.data(), l3 + 16, 4);
+        layout.ip_tos = static_cast<std::uint8_t>(l3[1]);
+        layout.ip_ttl = static_cast<std::uint8_t>(l3[8]);
+        layout.ip_flags = static_cast<std::uint8_t>(l3[6] >> 5);
     } else if (info.ip_version == 6) {
         std::memcpy(layout.src_ip.data(), l3 + 8, 16);
         std::memcpy(layout.dst_ip.data(), l3 + 24, 16);
+        be32 first;
+        std::memcpy(&first, l3, sizeof first);
+        layout.ip_tos = static_cast<std::uint8_t>(first.host() >> 20);
+        layout.ip_ttl = static_cast<std::uint8_t>(l3[7]);
+        layout.ip6_flow_label = first.host() & 0xfffffU;
     }
     return pack(layout);
 }

@@ -32,7 +32,7 @@ struct Destination {
 
 /// What rules compare, as words: the first is enough for rules on MAC address and EtherType.
 struct FlowKey {
-    static constexpr std::size_t word_count = 7;
+    static constexpr std::size_t word_count = 8;
     std::array<std::uint64_t, word_count> words{};
 };
 

@@ -149,13 +149,43 @@ void Transmitter::complete(Qp& qp, unsigned frames_gone) {
     count(port_.counters.tx_wqes, wqes);
 }
 
+/// Frames of a UD QP: those to the port itself never see the wire, those to a group go both ways.
+unsigned Transmitter::send_datagrams(std::span<const Frame> frames) {
+    unsigned gone = 0;
+    while (gone < frames.size()) {
+        // As many as go to the wire alone, at once.
+        std::size_t run = 0;
+        DatagramRoute route{};
+        for (; gone + run < frames.size(); ++run) {
+            route = route_of(port_, frames[gone + run]);
+            if (route.to_self) break;
+        }
+        const bool other = gone + run < frames.size();
+        const std::size_t wired = run + (other && route.to_wire ? 1 : 0);
+        if (wired != 0) {
+            const unsigned sent = port_.wire->transmit(frames.subspan(gone, wired));
+            if (sent != wired) return gone + sent;
+        }
+        gone += static_cast<unsigned>(run);
+        if (other) self_.deliver_own(frames[gone++]);
+    }
+    return gone;
+}
+
+unsigned Transmitter::send_frames(const Qp& qp) {
+    if (batch_.frame_count == 0) return 0;
+    const std::span<const Frame> frames{batch_.frames.data(), batch_.frame_count};
+    if (qp.type == QpType::ud) [[unlikely]]
+        return send_datagrams(frames);
+    return port_.wire->transmit(frames);
+}
+
 unsigned Transmitter::serve(Qp& qp, unsigned budget) {
     unsigned sent = 0;
     while (sent < budget && qp.sq.state == QueueState::ready && qp.sq.ci != qp.sq.pi) {
         batch_.clear();
         gather(qp, budget - sent, batch_);
-        const unsigned gone =
-            batch_.frame_count == 0 ? 0 : port_.wire->transmit({batch_.frames.data(), batch_.frame_count});
+        const unsigned gone = send_frames(qp);
         complete(qp, gone);
         sent += gone;
         if (gone != batch_.frame_count) break; // the far end pauses

@@ -4,6 +4,7 @@
 
 #include "swhca/engine/completion.hpp"
 #include "swhca/engine/gather.hpp"
+#include "swhca/engine/receive.hpp"
 #include "swhca/hca/port.hpp"
 #include "swhca/wire/wire.hpp"
 
@@ -11,8 +12,10 @@ namespace swhca {
 
 class Transmitter {
   public:
-    explicit Transmitter(Port& port)
-        : port_{port} {}
+    /// `self`: the port's own receive side, for what it sends to itself.
+    Transmitter(Port& port, Receiver& self)
+        : port_{port}
+        , self_{self} {}
 
     /// Serves every sender of the port once, up to `budget` frames in all. Returns frames that left.
     unsigned run(unsigned budget);
@@ -21,11 +24,14 @@ class Transmitter {
     bool read_doorbell(Qp& qp) noexcept;
     void check_doorbell(Qp& qp, std::uint64_t value) noexcept;
     bool accept_producer_index(Qp& qp) noexcept;
+    unsigned send_frames(const Qp& qp);
+    unsigned send_datagrams(std::span<const Frame> frames);
     unsigned serve(Qp& qp, unsigned budget);
     void complete(Qp& qp, unsigned frames_gone);
     bool complete_wqe(Qp& qp, const GatheredWqe& wqe) noexcept;
 
     Port& port_;
+    Receiver& self_;
     GatherBatch batch_{};
     std::size_t first_sender_{}; ///< the round starts after the one that used the budget up
 };

@@ -22,6 +22,7 @@ constexpr std::uint32_t terminator_lkey = 0x100;
 enum class Opcode : std::uint8_t {
     nop = 0x00,
     send = 0x0a,
+    send_immediate = 0x0b,
     tso = 0x0e,
     enhanced_mpsw = 0x29,
 };
