@@ -29,6 +29,8 @@ class CqCursor {
     const mlx5_cqe64* at(std::uint32_t index) const noexcept {
         return reinterpret_cast<const mlx5_cqe64*>(first_ + (std::size_t{slot(index)} << log_cqe_bytes_));
     }
+    /// The same; only places that the device has given over are to be written.
+    mlx5_cqe64* writable(std::uint32_t index) const noexcept { return const_cast<mlx5_cqe64*>(at(index)); }
     /// The owner bit of a CQE at `index` that is software's.
     unsigned owner(std::uint32_t index) const noexcept { return (index & entries_) != 0 ? 1U : 0U; }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 /// What a striding burst calls when something is not the usual: no mbufs, no spare buffer, an odd completion,
 /// the end of a WQE, a queue in error.
+#include "mlx5/mini_cqe.hpp"
 #include "mprq/rx_state.hpp"
 
 #include <rte_memcpy.h>
@@ -131,10 +132,37 @@ void ring_due_doorbells(RxQueueState& queue) noexcept {
     queue.hot.wqes_due = 0;
 }
 
+bool retry_is_due(RxQueueState& queue) noexcept { return --queue.polls_to_retry == 0; }
+
+void note_recovery(RxQueueState& queue) noexcept {
+    if (!queue.hot.broken) {
+        queue.retry_polls = 0;
+        return;
+    }
+    constexpr std::uint32_t first_retry_polls = 256, last_retry_polls = 1U << 20;
+    queue.counters.failed_recoveries.add(1);
+    queue.retry_polls = std::clamp(2 * queue.retry_polls, first_retry_polls, last_retry_polls);
+    queue.polls_to_retry = queue.retry_polls;
+}
+
+bool expand_completions(RxQueueState& queue, const mlx5_cqe64& title) noexcept {
+    if (!queue.config.compressed || !mlx5::is_compressed(title.op_own)) return false;
+    const std::uint32_t count = mlx5::compressed_count(title);
+    // Errors never come compressed; whoever claims so is not believed.
+    const bool possible = mlx5::opcode_of(title.op_own) == MLX5_CQE_RESP_SEND && count != 0 &&
+                          count <= queue.hot.cq.size().entries();
+    if (possible) {
+        mlx5::expand_block(queue.hot.cq, count);
+        queue.counters.compressed.add(count);
+    }
+    return possible;
+}
+
 std::uint32_t drain_completions(RxQueueState& queue) noexcept {
     std::uint32_t packets = 0;
     const bool striding = queue.kind == QueueKind::striding;
     while (const mlx5_cqe64* cqe = queue.hot.cq.poll()) {
+        if (expand_completions(queue, *cqe)) continue;
         const bool filler = striding && mlx5::striding_byte_count(*cqe).filler();
         if (!filler && mlx5::is_plain_receive(cqe->op_own)) ++packets;
         queue.hot.cq.consume();
@@ -181,8 +209,8 @@ bool recover(RxQueueState& queue, Counter& lost) noexcept {
     StridingRing& ring = queue.striding;
     RxHot& hot = queue.hot;
     queue.counters.recoveries.add(1);
-    queue.broken = owner.reset_wq == nullptr || !owner.reset_wq(owner.context);
-    if (!queue.broken) {
+    queue.hot.broken = owner.reset_wq == nullptr || !owner.reset_wq(owner.context);
+    if (!queue.hot.broken) {
         lost.add(drain_completions(queue));
         // What was lost may have been long.
         repair_headers(queue, {hot.consumed, hot.map.strides() - hot.consumed});
@@ -190,9 +218,9 @@ bool recover(RxQueueState& queue, Counter& lost) noexcept {
         post_afresh(queue);
         enter_wqe(queue);
         ring_due_doorbells(queue);
-        queue.broken = owner.ready_wq == nullptr || !owner.ready_wq(owner.context);
+        queue.hot.broken = owner.ready_wq == nullptr || !owner.ready_wq(owner.context);
     }
-    if (queue.broken) queue.counters.failed_recoveries.add(1);
+    note_recovery(queue);
     return false; // what comes now is for the next burst
 }
 
@@ -213,8 +241,14 @@ bool skip_error(RxQueueState& queue, const mlx5_cqe64& cqe, mlx5::StrideRange ra
 
 } // namespace
 
+bool retry_recovery(RxQueueState& queue) noexcept {
+    if (!retry_is_due(queue)) return false;
+    return recover(queue, queue.counters.dropped_error);
+}
+
 bool skip_completion(RxQueueState& queue, const mlx5_cqe64& cqe) noexcept {
-    if (queue.broken) return false;
+    if (queue.hot.broken) return retry_recovery(queue);
+    if (expand_completions(queue, cqe)) return true;
     const mlx5::StridingByteCount count = mlx5::striding_byte_count(cqe);
     const mlx5::StrideRange range{mlx5::wqe_counter(cqe), count.strides()};
     const bool possible = queue.hot.map.possible(range, queue.hot.consumed);

@@ -4,6 +4,7 @@
 
 #include "base/format.hpp"
 #include "base/log.hpp"
+#include "mlx5/mini_cqe.hpp"
 #include "mprq/rx_state.hpp"
 
 #include <rte_malloc.h>
@@ -78,6 +79,8 @@ Status check_striding(const RxQueueConfig& config, const Geometry& shape, const 
     if (config.max_frame_bytes == 0 || config.max_frame_bytes > shape.max_frame_bytes)
         return invalid(config, strprintf("frames of %u bytes, planned for %u", config.max_frame_bytes,
                                          shape.max_frame_bytes));
+    if (config.compressed && config.offloads.has(RxOffload::rss_hash))
+        return invalid(config, "mini-CQEs have no RSS hash");
     if (config.owner.register_memory == nullptr) return invalid(config, "the owner cannot register memory");
     const std::uint32_t room = room_of(config);
     const bool copies = config.always_copy || is_pinned(config);
@@ -260,7 +263,8 @@ void RxQueueDelete::operator()(RxQueue* queue) const noexcept {
 Status RxQueue::start() {
     RxQueueState& queue = state_of(*this);
     if (queue.started) return {};
-    queue.broken = false;
+    queue.hot.broken = false;
+    queue.retry_polls = 0;
     queue.started = true; // so that stop() undoes a start that failed half-way
     Status status = queue.kind == QueueKind::striding ? start_striding(queue) : start_single_packet(queue);
     if (!status) stop();
@@ -314,6 +318,14 @@ std::uint32_t count_ready(const RxQueueState& queue, std::uint32_t limit) noexce
     for (std::uint32_t ahead = 0; ahead < cq.size().entries() && packets < limit; ++ahead) {
         const mlx5_cqe64* cqe = cq.poll(ahead);
         if (cqe == nullptr) break;
+        if (queue.config.compressed && mlx5::is_compressed(cqe->op_own)) {
+            // Only packets are compressed; what else a count of more than the ring says, the burst will deal
+            // with.
+            const std::uint32_t count = std::clamp(mlx5::compressed_count(*cqe), 1U, cq.size().entries());
+            packets += std::min(count, limit - packets);
+            ahead += count - 1;
+            continue;
+        }
         if (is_ready_packet(queue, *cqe)) ++packets;
     }
     return packets;

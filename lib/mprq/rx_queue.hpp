@@ -49,7 +49,7 @@ struct RxQueueOwner {
     be32 (*lkey_of)(void* context, std::uintptr_t address) noexcept {};
     /// Recovery, from a burst. reset_wq: any state -> RESET, after which the device writes no CQE and no
     /// buffer of this queue, its indices and doorbell record are 0. ready_wq: RESET -> READY. False: failed
-    /// (logged by the owner); the queue then receives nothing until it is stopped and started.
+    /// (logged by the owner); it is tried again after some hundred polls, then ever more rarely.
     bool (*reset_wq)(void* context) noexcept {};
     bool (*ready_wq)(void* context) noexcept {};
 };
@@ -64,6 +64,7 @@ struct RxQueueConfig {
     std::uint32_t headroom_bytes{default_headroom_bytes}; ///< guaranteed in attached packets
     bool always_copy{};                                   ///< for applications blind to external mbufs
     bool scatter{};                                       ///< a copied packet may take several mbufs
+    bool compressed{}; ///< the CQ may hold mini-CQEs (CSUM_STRIDX); not with rss_hash, which they lack
     RxOffloads offloads{};
     RxQueueOwner owner{};
 
@@ -93,7 +94,9 @@ struct RxStats {
     std::uint64_t recoveries{};               ///< times the WQ went through RESET
     std::uint64_t failed_recoveries{};
     std::uint64_t
-        mbuf_shortages{}; ///< bursts cut short by an empty mbuf pool; the packets wait, none is lost
+        mbuf_shortages{};       ///< bursts cut short by an empty mbuf pool; the packets wait, none is lost
+    std::uint64_t compressed{}; ///< completions that came as mini-CQEs
+    std::uint64_t key_misses{}; ///< no memory key for an mbuf to post: single-packet queues; the packet waits
     std::uint64_t buffers_total{}, buffers_posted{}, buffers_spare{}, buffers_held{}; ///< WQE buffers now
     std::uint64_t buffer_bytes{}; ///< memory of all WQE buffers
 

@@ -54,6 +54,7 @@ struct alignas(64) RxHot {
     std::uint32_t bound_head_bytes{};  ///< bound: mbuf -> stride, in strides of colour 0
     std::uint32_t bound_colour_mask{}; ///< bound: stride n is of colour n & mask
     std::uint32_t log_strides_per_share{};
+    bool broken{}; ///< recovery failed: nothing comes until it is tried again, or the queue restarted
 
     alignas(64) mlx5::QuadLimits limits{};
 };
@@ -67,7 +68,7 @@ struct RxCounters {
     Counter copied_no_spare, copied_no_headroom, copied_asked, scattered;
     Counter fillers, filler_strides, wqes_posted, doorbells;
     Counter dropped_no_mbuf, dropped_oversize, dropped_no_room, dropped_error, dropped_bad_cqe;
-    Counter discarded_at_stop, recoveries, failed_recoveries, mbuf_shortages;
+    Counter discarded_at_stop, recoveries, failed_recoveries, mbuf_shortages, compressed, key_misses;
 };
 
 /// Striding: the ring and the buffers in it. Touched once per WQE.
@@ -101,8 +102,8 @@ struct RxQueueState : RxQueue {
     std::uint32_t room_bytes{}; ///< data room of an mbuf of the pool, without headroom
     QueueKind kind{};
     std::atomic<bool> started{};
-    bool broken{};                ///< recovery failed: receives nothing until started again
-    bool always_copy{};           ///< asked for, or forced by the pool
+    std::uint32_t retry_polls{}, polls_to_retry{}; ///< of a recovery that failed, in polls of the CQ
+    bool always_copy{};                            ///< asked for, or forced by the pool
     BindPool* bound{};            ///< what the WQE buffers were made of; nullptr: memory of the queue's own
     rte_mbuf* below_reserve[4]{}; ///< what is prefetched when the reserve runs low
     rte_mbuf* reserve[reserve_size]{};
@@ -146,7 +147,16 @@ void ring_due_doorbells(RxQueueState& queue) noexcept;
 
 // Parts of start, stop and recovery.
 
+/// A poll of a broken queue. True: recovery should be tried again now.
+bool retry_is_due(RxQueueState& queue) noexcept;
+/// After recovery was tried: counts failure and sets when to try again, at twice the distance each time.
+void note_recovery(RxQueueState& queue) noexcept;
+/// Striding: a poll of a broken queue, which tries to recover now and then. False: nothing was received.
+[[gnu::cold, gnu::noinline]] bool retry_recovery(RxQueueState& queue) noexcept;
+
 void enter_wqe(RxQueueState& queue) noexcept;
+/// If it is a title, turns its block into ordinary completions, this one included: look again.
+bool expand_completions(RxQueueState& queue, const mlx5_cqe64& title) noexcept;
 /// Consumes every completion there is; returns how many were packets.
 std::uint32_t drain_completions(RxQueueState& queue) noexcept;
 

@@ -30,6 +30,8 @@ RxStats read_counters(const RxQueueState& queue) noexcept {
     stats.recoveries = counters.recoveries.read();
     stats.failed_recoveries = counters.failed_recoveries.read();
     stats.mbuf_shortages = counters.mbuf_shortages.read();
+    stats.compressed = counters.compressed.read();
+    stats.key_misses = counters.key_misses.read();
     return stats;
 }
 
@@ -45,7 +47,8 @@ constexpr std::uint64_t RxStats::*const counting[] = {
     &RxStats::dropped_no_room, &RxStats::dropped_error,
     &RxStats::dropped_bad_cqe, &RxStats::discarded_at_stop,
     &RxStats::recoveries,      &RxStats::failed_recoveries,
-    &RxStats::mbuf_shortages,
+    &RxStats::mbuf_shortages,  &RxStats::compressed,
+    &RxStats::key_misses,
 };
 static_assert(sizeof(RxStats) == sizeof counting + 5 * sizeof(std::uint64_t),
               "a counter is missing here, or in the five gauges");

@@ -24,7 +24,10 @@ rte_mbuf** mbufs_of(PacketRing& ring, std::uint32_t slot) noexcept {
 bool fill_segment(RxQueueState& queue, std::uint32_t slot, std::uint32_t n, rte_mbuf* m) noexcept {
     const auto address = reinterpret_cast<std::uintptr_t>(m->buf_addr) + RTE_PKTMBUF_HEADROOM;
     const be32 lkey = queue.config.owner.lkey_of(queue.config.owner.context, address);
-    if (lkey == be32{UINT32_MAX}) return false;
+    if (lkey == be32{UINT32_MAX}) {
+        queue.counters.key_misses.add(1);
+        return false;
+    }
     mlx5::write_data_segment(*mlx5::data_segment(queue.single.rq, slot, n), queue.room_bytes, lkey, address);
     mbufs_of(queue.single, slot)[n] = m;
     return true;
@@ -79,21 +82,21 @@ bool recover(RxQueueState& queue, Counter& lost) noexcept {
     const RxQueueOwner& owner = queue.config.owner;
     PacketRing& ring = queue.single;
     queue.counters.recoveries.add(1);
-    queue.broken = owner.reset_wq == nullptr || !owner.reset_wq(owner.context);
-    if (!queue.broken) {
+    queue.hot.broken = owner.reset_wq == nullptr || !owner.reset_wq(owner.context);
+    if (!queue.hot.broken) {
         lost.add(drain_completions(queue));
         ring.ci = 0;
         ring.pi = ring.rq.size.entries();
         queue.hot.wqes_due = ring.pi;
         ring_doorbells(queue);
-        queue.broken = owner.ready_wq == nullptr || !owner.ready_wq(owner.context);
+        queue.hot.broken = owner.ready_wq == nullptr || !owner.ready_wq(owner.context);
     }
-    if (queue.broken) queue.counters.failed_recoveries.add(1);
+    note_recovery(queue);
     return false;
 }
 
 [[gnu::noinline]] bool skip(RxQueueState& queue, const mlx5_cqe64& cqe) noexcept {
-    if (queue.broken) return false;
+    if (queue.hot.broken) return retry_is_due(queue) && recover(queue, queue.counters.dropped_error);
     const bool at_ci = mlx5::wqe_counter(cqe) == static_cast<std::uint16_t>(queue.single.ci);
     if (mlx5::is_error(cqe.op_own)) {
         const std::uint8_t syndrome = mlx5::syndrome(cqe);
@@ -148,7 +151,10 @@ std::uint16_t receive(void* queue_pointer, rte_mbuf** packets, std::uint16_t wan
     std::uint64_t bytes = 0;
     while (taken < wanted) {
         const mlx5_cqe64* cqe = queue.hot.cq.poll();
-        if (cqe == nullptr) break;
+        if (cqe == nullptr) {
+            if (queue.hot.broken && retry_is_due(queue)) recover(queue, queue.counters.dropped_error);
+            break;
+        }
         if (!is_packet(queue, *cqe)) [[unlikely]] {
             if (!skip(queue, *cqe)) break;
             continue;

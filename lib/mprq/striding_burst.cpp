@@ -252,7 +252,11 @@ template <RxOffloads::Bits Offloads, Place How>
     RxHot& hot = queue.hot;
     more = false;
     const mlx5_cqe64* cqe = hot.cq.poll();
-    if (cqe == nullptr) return tally;
+    if (cqe == nullptr) {
+        if (hot.broken) [[unlikely]]
+            retry_recovery(queue);
+        return tally;
+    }
     const mlx5::StridingByteCount count = mlx5::striding_byte_count(*cqe);
     if (!is_packet(hot, *cqe, count)) [[unlikely]] {
         more = skip_completion(queue, *cqe);

@@ -40,6 +40,8 @@ constexpr Counter<RxStats> rx_counters[] = {
     {"recoveries", &RxStats::recoveries},
     {"failed_recoveries", &RxStats::failed_recoveries},
     {"mbuf_shortages", &RxStats::mbuf_shortages},
+    {"compressed_cqes", &RxStats::compressed},
+    {"key_misses", &RxStats::key_misses},
     {"buffers_total", &RxStats::buffers_total, true},
     {"buffers_posted", &RxStats::buffers_posted, true},
     {"buffers_spare", &RxStats::buffers_spare, true},

@@ -116,5 +116,45 @@ TEST_F(Errors, FailedRecoveryReceivesNothingUntilRestarted) {
     expect_traffic(0, 100);
 }
 
+TEST_F(Errors, FailedRecoveryIsTriedAgainByItselfAndEverMoreRarely) {
+    for (const bool at_ready : {false, true}) {
+        set_up({});
+        (at_ready ? hca->fail_ready : hca->fail_reset) = true;
+        hca->error(MLX5_CQE_SYNDROME_WR_FLUSH_ERR, 0);
+        for (int poll = 0; poll < 10000; ++poll)
+            ASSERT_TRUE(burst().empty());
+        EXPECT_GT(queue->stats().failed_recoveries, 2U);
+        EXPECT_LT(queue->stats().failed_recoveries, 10U);
+        hca->fail_ready = hca->fail_reset = false;
+        for (int poll = 0; poll < 20000; ++poll)
+            ASSERT_TRUE(burst().empty());
+        expect_traffic(0, 100);
+        expect_sums_up(100);
+        TearDown();
+        pool = nullptr;
+    }
+}
+
+TEST_F(Errors, RecoveryWithPartOfTheRingPostedGoesOn) {
+    set_up({});
+    queue.reset();
+    shape.log_wqes = 3;
+    shape.posted_limit = 5;
+    hca = std::make_unique<FakeHca>(FakeHca::striding(shape));
+    Result<RxQueuePtr> made = RxQueue::create_striding(config(), shape, hca->cq_ring, hca->rq_ring);
+    ASSERT_TRUE(made.ok());
+    queue = std::move(made).value();
+    ASSERT_TRUE(queue->start().ok());
+    EXPECT_EQ(hca->posted(), 5U);
+    for (int round = 0; round < 20; ++round) {
+        expect_traffic(0, 100);
+        EXPECT_EQ(hca->posted(), 5U);
+        hca->error(MLX5_CQE_SYNDROME_LOCAL_PROT_ERR, 0);
+        EXPECT_TRUE(burst().empty());
+        EXPECT_EQ(hca->posted(), 5U);
+    }
+    expect_traffic(0, 100);
+}
+
 } // namespace
 } // namespace stride::mprq::test

@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstring>
 #include <functional>
@@ -63,7 +64,10 @@ class FakeHca {
                 hca.registered = {reinterpret_cast<std::uintptr_t>(base), bytes};
                 return RegisteredMemory{Lkey{test_lkey}, hca.keeper};
             },
-            .lkey_of = [](void*, std::uintptr_t) noexcept { return be32{test_lkey}; },
+            .lkey_of =
+                [](void* context, std::uintptr_t) noexcept {
+                    return be32{static_cast<FakeHca*>(context)->no_keys ? UINT32_MAX : test_lkey};
+                },
             .reset_wq =
                 [](void* context) noexcept {
                     auto& hca = *static_cast<FakeHca*>(context);
@@ -73,8 +77,9 @@ class FakeHca {
                 },
             .ready_wq =
                 [](void* context) noexcept {
-                    static_cast<FakeHca*>(context)->ready = true;
-                    return true;
+                    auto& hca = *static_cast<FakeHca*>(context);
+                    hca.ready = !hca.fail_ready;
+                    return hca.ready;
                 }};
     }
 
@@ -100,6 +105,35 @@ class FakeHca {
         std::memcpy(at + shift, frame.data(), frame.size());
         complete(strides, mlx5::StridingByteCount::make(false, strides, bytes), edit);
         return true;
+    }
+    /// Receives frames that fit one WQE, and writes one block of mini-CQEs for them (CSUM_STRIDX).
+    void receive_compressed(const std::vector<std::vector<std::byte>>& frames, const Edit& edit = {}) {
+        const std::uint32_t title_index = cq_pi_;
+        std::vector<std::array<std::uint32_t, 2>> minis;
+        for (const auto& frame : frames) {
+            const auto bytes = static_cast<std::uint32_t>(frame.size());
+            const std::uint32_t strides = (bytes + shape_.stride_bytes() - 1) / shape_.stride_bytes();
+            std::memcpy(stride_address(next_stride_), frame.data(), bytes);
+            minis.push_back({be32{next_stride_}.wire(), be32{strides << 16 | bytes}.wire()});
+            next_stride_ += strides;
+        }
+        EXPECT_LE(next_stride_, shape_.strides_per_wqe());
+        for (std::uint32_t n = 0; n < minis.size(); n += 8)
+            for (std::uint32_t at = n; at < std::min<std::size_t>(n + 8, minis.size()); ++at)
+                std::memcpy(reinterpret_cast<std::byte*>(&cqe_at(title_index + (n == 0 ? 1 : n))) +
+                                (at - n) * 8,
+                            &minis[at], 8);
+        mlx5_cqe64 title{};
+        title.byte_cnt = be32{static_cast<std::uint32_t>(minis.size())}.wire();
+        title.op_own = static_cast<std::uint8_t>(MLX5_CQE_RESP_SEND << 4 | 3 << 2);
+        if (edit) edit(title);
+        title.op_own =
+            static_cast<std::uint8_t>(title.op_own | (cq_ring.size.round_parity(title_index) ? 1 : 0));
+        cqe_at(title_index) = title;
+        cq_pi_ += static_cast<std::uint32_t>(minis.size());
+        if (next_stride_ != shape_.strides_per_wqe()) return;
+        next_stride_ = 0;
+        ++rq_ci_;
     }
     /// Reports `strides` as unused.
     void fill(std::uint32_t strides) {
@@ -145,7 +179,8 @@ class FakeHca {
     Range registered{};
     std::shared_ptr<const void> keeper{std::make_shared<int>(0)};
     bool ready{true};
-    bool fail_registration{}, fail_reset{};
+    bool fail_registration{}, fail_reset{}, fail_ready{};
+    bool no_keys{}; ///< lkey_of finds none
 
   private:
     struct alignas(64) Line {

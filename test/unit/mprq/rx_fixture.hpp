@@ -24,6 +24,7 @@ struct QueueSetup {
     std::uint32_t headroom_bytes{0};
     std::uint32_t cqe_bytes{64};
     bool always_copy{}, scatter{}, two_byte_shift{};
+    bool compressed{};
     const char* pool_ops{}; ///< "stride": log_stride_bytes is that of the pool, if the frames fit its mbufs
     std::uint32_t private_bytes{0}, cache{0};
     RxOffloads offloads{};
@@ -70,6 +71,7 @@ class RxFixture : public ::testing::Test {
                 .headroom_bytes = setup.headroom_bytes,
                 .always_copy = setup.always_copy,
                 .scatter = setup.scatter,
+                .compressed = setup.compressed,
                 .offloads = setup.offloads};
     }
     void make_pool() {

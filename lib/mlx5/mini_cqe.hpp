@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: BSD-3-Clause
+/// Compressed completions (ConnectX PRM, "CQE Compression"): a title CQE, whose byte_cnt says for how many
+/// completions it stands, and arrays of 8 mini-CQEs in the places of the 2nd, the 9th, the 17th ... of these.
+/// What a mini-CQE does not say is as in the title.
+#pragma once
+
+#include "mlx5/cq_cursor.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+namespace stride::mlx5 {
+
+/// Format CSUM_STRIDX, the one a striding queue asks for. It has no RSS hash: the title's is not that of the
+/// others.
+struct MiniCqe {
+    be16 checksum; ///< of the payload, not used
+    be16 stride_index;
+    be32 byte_cnt; ///< as in a CQE: filler, strides, bytes
+};
+static_assert(sizeof(MiniCqe) == 8);
+
+inline constexpr std::uint32_t mini_cqes_per_array = 8;
+
+inline bool is_compressed(std::uint8_t op_own) noexcept { return format_of(op_own) == CqeFormat::compressed; }
+/// Completions that a title stands for; not checked.
+inline std::uint32_t compressed_count(const mlx5_cqe64& title) noexcept { return byte_count(title); }
+
+/// Turns the block at the cursor, `count` completions (at most a ring of them), into ordinary CQEs, in the
+/// places that the device left for that. The caller has read the title's owner bit.
+inline void expand_block(const CqCursor& cq, std::uint32_t count) noexcept {
+    mlx5_cqe64 cqe = *cq.at(cq.ci());
+    MiniCqe minis[mini_cqes_per_array];
+    for (std::uint32_t n = 0; n < count; ++n) {
+        const std::uint32_t at = n % mini_cqes_per_array;
+        // Read before its place is written.
+        if (at == 0) std::memcpy(minis, cq.at(cq.ci() + (n == 0 ? 1 : n)), sizeof minis);
+        cqe.byte_cnt = minis[at].byte_cnt.wire();
+        cqe.wqe_counter = minis[at].stride_index.wire();
+        cqe.op_own = static_cast<std::uint8_t>(unsigned{MLX5_CQE_RESP_SEND} << 4 | cq.owner(cq.ci() + n));
+        std::memcpy(cq.writable(cq.ci() + n), &cqe, sizeof cqe);
+    }
+}
+
+} // namespace stride::mlx5
