@@ -22,6 +22,7 @@ constexpr NumberKey number_keys[] = {
     {"copy_threshold_bytes", 0, 65535,
      [](Args& args, std::uint32_t value) { args.copy_threshold_bytes = value; }},
     {"copy_always", 0, 1, [](Args& args, std::uint32_t value) { args.copy_always = value != 0; }},
+    {"cqe_compression", 0, 1, [](Args& args, std::uint32_t value) { args.cqe_compression = value != 0; }},
     {"inline_threshold_bytes", 0, 1024,
      [](Args& args, std::uint32_t value) { args.inline_threshold_bytes = value; }},
 };

@@ -17,6 +17,7 @@ struct Args {
     std::optional<std::uint32_t> log_stride_bytes{};     ///< else from MTU and device
     std::optional<std::uint32_t> log_strides{};          ///< strides per WQE; else from MTU and device
     std::optional<std::uint32_t> copy_threshold_bytes{}; ///< frames up to this length are copied on receive
+    bool cqe_compression{true};                          ///< mini-CQEs, where device and offloads allow them
     bool copy_always{}; ///< for applications that do not know external buffers
     std::optional<std::uint32_t> inline_threshold_bytes{}; ///< frames up to this length are inlined on send
 };
@@ -28,6 +29,6 @@ Result<Args> parse_args(std::string_view text);
 /// The keys with their ranges, for dpdk-pmdinfo and for messages.
 #define STRIDE_ARGS_HELP                                                                                     \
     "ibdev=<string> port=<1-255> log_stride_bytes=<6-13> log_strides=<1-16> copy_threshold_bytes=<0-65535> " \
-    "copy_always=<0|1> inline_threshold_bytes=<0-1024>"
+    "copy_always=<0|1> cqe_compression=<0|1> inline_threshold_bytes=<0-1024>"
 
 } // namespace stride::pmd

@@ -5,6 +5,8 @@
 #include "base/log.hpp"
 #include "ibv/memory_key.hpp"
 
+#include <infiniband/mlx5dv.h>
+
 #include <algorithm>
 
 namespace stride::pmd {
@@ -56,6 +58,14 @@ mprq::RxOffloads offload_flags(std::uint64_t offloads) noexcept {
     return flags;
 }
 
+/// Mini-CQEs have no RSS hash.
+bool compresses(const RxSlot& slot) noexcept {
+    const ibv::Caps& caps = slot.port->device->caps();
+    return slot.port->args.cqe_compression && caps.striding.raw_packet &&
+           (caps.cqe_compression_formats & MLX5DV_CQE_RES_FORMAT_CSUM_STRIDX) != 0 &&
+           (slot.offloads & RTE_ETH_RX_OFFLOAD_RSS_HASH) == 0;
+}
+
 std::uint32_t frame_bytes(const RxSlot& slot) noexcept {
     const bool keep_crc = (slot.offloads & RTE_ETH_RX_OFFLOAD_KEEP_CRC) != 0;
     return slot.port->wanted_frame_bytes() + (keep_crc ? crc_bytes : 0);
@@ -73,6 +83,7 @@ mprq::RxQueueConfig config_of(RxSlot& slot) noexcept {
     config.headroom_bytes = RTE_PKTMBUF_HEADROOM;
     config.always_copy = args.copy_always;
     config.scatter = (slot.offloads & RTE_ETH_RX_OFFLOAD_SCATTER) != 0;
+    config.compressed = compresses(slot);
     config.offloads = offload_flags(slot.offloads);
     config.owner = {&slot, register_memory, lkey_of, reset_wq, ready_wq};
     return config;
@@ -137,7 +148,8 @@ Status create_and_ready(RxSlot& slot) {
     if (!shape->warning.empty() && slot.id == 0) // the queues of a port are alike: one line is enough
         log_line(LogLevel::warning, "port %u: %s", slot.port->data->port_id, shape->warning.c_str());
     const std::shared_ptr<ibv::Device>& device = slot.port->device;
-    auto cq = ibv::Cq::create(device, {.cqes = shape->cqes});
+    const std::uint32_t format = compresses(slot) ? MLX5DV_CQE_RES_FORMAT_CSUM_STRIDX : 0;
+    auto cq = ibv::Cq::create(device, {.cqes = shape->cqes, .compression_format = format});
     if (!cq) return cq.take_error();
     auto rq = ibv::Rq::create(device, cq.value(), shape->rq);
     if (!rq) return rq.take_error();

@@ -95,6 +95,46 @@ TEST_F(SinglePacketQueue, RestartAHundredTimesLeavesThePoolAsItWas) {
     }
 }
 
+TEST_F(SinglePacketQueue, MissingKeyIsCountedAndThePacketWaits) {
+    set_up_single({});
+    ASSERT_TRUE(send_single(0, 700));
+    hca->no_keys = true;
+    EXPECT_TRUE(burst().empty());
+    EXPECT_EQ(queue->stats().key_misses, 2U); // of the new mbuf, and of the old one, put back as it was
+    hca->no_keys = false;
+    std::vector<rte_mbuf*> packets = burst();
+    ASSERT_EQ(packets.size(), 1U);
+    expect_packet(packets[0], 0, 700);
+    free_all(packets);
+}
+
+TEST_F(SinglePacketQueue, QueueInErrorIsRecoveredAndFailedRecoveryTriedAgain) {
+    for (const bool fails : {false, true}) {
+        set_up_single({});
+        ASSERT_TRUE(send_single(0, 700));
+        std::vector<rte_mbuf*> held = burst();
+        hca->fail_reset = fails;
+        hca->error(MLX5_CQE_SYNDROME_WR_FLUSH_ERR, 0);
+        for (int poll = 0; poll < 2000; ++poll)
+            ASSERT_TRUE(burst().empty());
+        hca->fail_reset = false;
+        for (int poll = 0; poll < 5000; ++poll)
+            ASSERT_TRUE(burst().empty());
+        EXPECT_EQ(queue->stats().failed_recoveries != 0, fails);
+        for (std::uint32_t n = 0; n < 100; ++n) {
+            ASSERT_TRUE(send_single(n, 600));
+            std::vector<rte_mbuf*> packets = burst();
+            ASSERT_EQ(packets.size(), 1U);
+            expect_packet(packets[0], n, 600);
+            free_all(packets);
+        }
+        expect_packet(held[0], 0, 700);
+        free_all(held);
+        TearDown();
+        pool = nullptr;
+    }
+}
+
 TEST_F(SinglePacketQueue, PoolTooSmallForTheRingIsAClearError) {
     set_up_single({.mbufs = 16});
     hca->reset();

@@ -34,7 +34,7 @@ TEST(StrideArgs, DeviceAloneIsEnoughAndTheRestIsLeftToTheDriver) {
 TEST(StrideArgs, EveryKeyIsTaken) {
     const auto args =
         parse_args("port=2,log_stride_bytes=11,log_strides=6,copy_threshold_bytes=0,copy_always=1,"
-                   "inline_threshold_bytes=96,ibdev=rocep1s0f0");
+                   "cqe_compression=0,inline_threshold_bytes=96,ibdev=rocep1s0f0");
     ASSERT_TRUE(args.ok()) << args.error().what;
     EXPECT_EQ(args.value().ibdev, "rocep1s0f0");
     EXPECT_EQ(args.value().port, 2);
@@ -42,6 +42,7 @@ TEST(StrideArgs, EveryKeyIsTaken) {
     EXPECT_EQ(args.value().log_strides, 6U);
     EXPECT_EQ(args.value().copy_threshold_bytes, 0U);
     EXPECT_TRUE(args.value().copy_always);
+    EXPECT_FALSE(args.value().cqe_compression);
     EXPECT_EQ(args.value().inline_threshold_bytes, 96U);
 }
 
@@ -102,14 +103,14 @@ TEST_P(StrideArgsNumber, TakesItsRangeAndNamesItForAnythingElse) {
 INSTANTIATE_TEST_SUITE_P(Keys, StrideArgsNumber,
                          testing::Values(Range{"port", 1, 255}, Range{"log_stride_bytes", 6, 13},
                                          Range{"log_strides", 1, 16}, Range{"copy_threshold_bytes", 0, 65535},
-                                         Range{"copy_always", 0, 1},
+                                         Range{"copy_always", 0, 1}, Range{"cqe_compression", 0, 1},
                                          Range{"inline_threshold_bytes", 0, 1024}),
                          [](const auto& instance) { return std::string{instance.param.key}; });
 
 TEST(StrideArgs, HelpNamesEveryKey) {
     const std::string help = STRIDE_ARGS_HELP;
     for (const char* key : {"ibdev", "port", "log_stride_bytes", "log_strides", "copy_threshold_bytes",
-                            "copy_always", "inline_threshold_bytes"})
+                            "copy_always", "cqe_compression", "inline_threshold_bytes"})
         EXPECT_NE(help.find(std::string{key} + "="), std::string::npos) << key;
 }
 
