@@ -34,6 +34,9 @@ mlx5_ib_alloc_ucontext_resp describe_context(const Device& device) {
     resp.cqe_version = 1;
     resp.cmds_supp_uhw = MLX5_USER_CMDS_SUPP_UHW_QUERY_DEVICE | MLX5_USER_CMDS_SUPP_UHW_CREATE_AH;
     resp.max_srq_recv_wr = device.caps.max_qp_wr;
+    resp.comp_mask = MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_CORE_CLOCK_OFFSET;
+    resp.clock_info_versions = 1U << MLX5_IB_CLOCK_INFO_V1;
+    resp.num_dyn_bfregs = uar::bfregs;
     resp.eth_min_inline =
         device.caps.min_inline_mode != 0 ? MLX5_USER_INLINE_MODE_L2 : MLX5_USER_INLINE_MODE_NONE;
     resp.log_uar_size = 12;

@@ -16,7 +16,7 @@ namespace {
 // does not arise, as frames leave by the wire.
 constexpr std::uint32_t known_driver_flags = MLX5_QP_FLAG_SCATTER_CQE | MLX5_QP_FLAG_ALLOW_SCATTER_CQE |
                                              MLX5_QP_FLAG_TIR_ALLOW_SELF_LB_UC |
-                                             MLX5_QP_FLAG_TIR_ALLOW_SELF_LB_MC;
+                                             MLX5_QP_FLAG_TIR_ALLOW_SELF_LB_MC | MLX5_QP_FLAG_BFREG_INDEX;
 
 /// The part both forms of CREATE_QP share, in the extended form's structure.
 int make_plain(const Call& call, const ib_uverbs_ex_create_qp& req, Qp*& qp) {
@@ -44,6 +44,8 @@ int make_plain(const Call& call, const ib_uverbs_ex_create_qp& req, Qp*& qp) {
                       .source_qpn = req.source_qpn,
                       .from_srq = req.is_srq != 0,
                       .srq_handle = req.srq_handle,
+                      .names_bfreg = (driver.flags & MLX5_QP_FLAG_BFREG_INDEX) != 0,
+                      .bfreg = driver.bfreg_index,
                       .ring = driver.buf_addr,
                       .sq_ring = driver.sq_buf_addr,
                       .dbrec = driver.db_addr,

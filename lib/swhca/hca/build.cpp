@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <rdma/mlx5-abi.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -99,7 +100,12 @@ int open_context(Hca& hca, Device& device, Context*& context) {
     made->fd = fd;
     made->uar = static_cast<std::byte*>(pages);
     made->bfregs = uar::bfregs;
-    made->bfreg_users.resize(uar::bfregs);
+    made->bfreg_users.resize(std::size_t{2} * uar::bfregs); // those of thread domains come after the others
+    {
+        Engine::Quiesced quiet{*hca.engine};
+        hca.engine->clock().show(made->uar + uar::window_offset(MLX5_IB_MMAP_CORE_CLOCK),
+                                 made->uar + uar::window_offset(MLX5_IB_MMAP_CLOCK_INFO));
+    }
     context = made.get();
     device.contexts.push_back(std::move(made));
     hca.engine->start();
@@ -124,6 +130,7 @@ void close_context(Context& context) {
         channel_closed(context, *context.channels.begin()->second);
     destroy_all(context.mrs, [&](std::uint32_t handle) { dereg_mr(context, handle); });
     destroy_all(context.pds, [&](std::uint32_t handle) { dealloc_pd(context, handle); });
+    device.engine->clock().forget(context.uar + uar::window_offset(MLX5_IB_MMAP_CORE_CLOCK));
     munmap(context.uar, uar::file_bytes);
     if (context.async_engine_fd >= 0) {
         close(context.async_engine_fd);

@@ -35,9 +35,10 @@ int create_ah(Context& context, const AhRequest& request, Ah*& ah, std::array<st
         return refuse(Rule::bad_argument, EINVAL, "CREATE_AH: port %u of 1", request.port);
     if (port.link_layer == LinkLayer::ethernet && !request.global)
         return refuse(Rule::bad_argument, EINVAL, "CREATE_AH: Ethernet needs a GRH");
-    if (request.global && request.sgid_index >= port.gids.size())
-        return refuse(Rule::bad_argument, EINVAL, "CREATE_AH: sgid_index %u of %zu", request.sgid_index,
-                      port.gids.size());
+    if (request.global &&
+        (request.sgid_index >= port.gids.size() || port.gids[request.sgid_index].gid == Gid{}))
+        return refuse(Rule::bad_argument, EINVAL, "CREATE_AH: sgid_index %u of %zu is not there or empty",
+                      request.sgid_index, port.gids.size());
     if (port.link_layer == LinkLayer::ethernet && !gid::to_mac(request.dgid, mac))
         return refuse(Rule::bad_argument, EHOSTUNREACH,
                       "CREATE_AH: a GID that is neither link-local nor a group's leads to no MAC");

@@ -75,7 +75,8 @@ struct Context {
     std::byte* uar{};      ///< the model's own mapping of all UAR windows (hca/uar.hpp)
     unsigned uar_window{}; ///< the window the program mapped
     std::uint32_t bfregs{};
-    std::vector<std::uint32_t> bfreg_users{};
+    std::vector<std::uint32_t>
+        bfreg_users{}; ///< QPs of each register; those of thread domains from `bfregs` on
     std::uint32_t next_handle{1};
     template <class T>
     using Table = std::map<std::uint32_t, std::unique_ptr<T>>;

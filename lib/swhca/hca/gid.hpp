@@ -10,6 +10,8 @@
 
 namespace swhca::gid {
 
+constexpr std::size_t entries = 8; ///< those that are not used are zero
+
 /// As sysfs names the type of an entry.
 constexpr const char* type_name(const GidEntry& entry) noexcept {
     return entry.roce_v2 ? "RoCE v2" : "IB/RoCE v1";
@@ -23,8 +25,10 @@ constexpr Gid link_local(const std::array<std::uint8_t, 6>& mac) noexcept {
 
 /// The table itself. The GUID of an InfiniBand port is made from its MAC, so both come to the same GID.
 inline std::vector<GidEntry> table_of(LinkLayer link_layer, const std::array<std::uint8_t, 6>& mac) {
-    if (link_layer == LinkLayer::infiniband) return {{link_local(mac), false}};
-    return {{link_local(mac), false}, {link_local(mac), true}};
+    std::vector<GidEntry> table{{link_local(mac), false}};
+    if (link_layer == LinkLayer::ethernet) table.push_back({link_local(mac), true});
+    table.resize(entries);
+    return table;
 }
 
 /// The MAC that a GID leads to on Ethernet, as the kernel resolves it without a neighbour table: from an

@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <bit>
 #include <rdma/ib_user_ioctl_verbs.h>
+#include <rdma/mlx5-abi.h>
 
 namespace swhca {
 namespace {
@@ -21,8 +22,7 @@ constexpr std::uint32_t wqebb_bytes = 64;
 constexpr std::uint32_t l2_inline_bytes = 18;
 constexpr std::uint32_t known_flags = IB_UVERBS_QP_CREATE_BLOCK_MULTICAST_LOOPBACK |
                                       IB_UVERBS_QP_CREATE_SCATTER_FCS | IB_UVERBS_QP_CREATE_CVLAN_STRIPPING |
-                                      IB_UVERBS_QP_CREATE_PCI_WRITE_END_PADDING |
-                                      create_source_qpn;
+                                      IB_UVERBS_QP_CREATE_PCI_WRITE_END_PADDING | create_source_qpn;
 constexpr std::uint32_t max_qpn = 0xffffff;
 
 struct QpParts {
@@ -77,6 +77,8 @@ int check_sizes(const DeviceCaps& caps, const QpRequest& request) {
         return refuse(Rule::bad_argument, EINVAL,
                       "CREATE_QP: %u send WRs in %u WQEBBs, %u receive WRs, device max %u",
                       request.max_send_wr, request.sq_wqebb_count, request.max_recv_wr, caps.max_qp_wr);
+    if (request.names_bfreg && request.bfreg >= uar::bfregs)
+        return refuse(Rule::bad_argument, EINVAL, "CREATE_QP: register %u of %u", request.bfreg, uar::bfregs);
     if (std::max(request.max_send_sge, request.max_recv_sge) > caps.max_sge)
         return refuse(Rule::bad_argument, EINVAL, "CREATE_QP: max_sge %u and %u, device max %u",
                       request.max_send_sge, request.max_recv_sge, caps.max_sge);
@@ -104,17 +106,24 @@ int check_rings(const QpRequest& request) {
 /// has no BlueFlame there and takes no lock.
 std::uint32_t take_bfreg(Context& context) {
     auto& users = context.bfreg_users;
-    const auto least = std::min_element(users.begin() + 1, users.end());
+    const auto least = std::min_element(users.begin() + 1, users.begin() + context.bfregs);
     ++*least;
     return static_cast<std::uint32_t>(least - users.begin());
 }
 
 void make_send_half(Context& context, const QpRequest& request, Qp& qp, Cq* cq) {
-    qp.bfreg_number = take_bfreg(context);
+    if (request.names_bfreg) {
+        qp.bfreg_number = uar::bfregs + request.bfreg;
+        ++context.bfreg_users[qp.bfreg_number];
+    } else {
+        qp.bfreg_number = take_bfreg(context);
+    }
     qp.sq.ring = reinterpret_cast<std::byte*>(request.sq_ring);
     qp.sq.size = RingSize::at_least(request.sq_wqebb_count);
     qp.sq.dbrec = reinterpret_cast<be32*>(request.dbrec) + 1;
-    qp.sq.bfreg = context.uar + uar::register_offset(context.uar_window, qp.bfreg_number);
+    qp.sq.bfreg =
+        context.uar + (request.names_bfreg ? uar::register_offset(MLX5_IB_MMAP_ALLOC_WC, request.bfreg)
+                                           : uar::register_offset(context.uar_window, qp.bfreg_number));
     qp.sq.user_index = request.user_index;
     qp.sq.cq = cq;
     qp.sq.min_inline_bytes = context.device->caps.min_inline_mode != 0 ? l2_inline_bytes : 0;
@@ -235,7 +244,8 @@ int create_qp(Context& context, const QpRequest& request, Qp*& qp) {
     made->user_handle = request.user_handle;
     made->sq_signal_all = request.sq_signal_all;
     made->max_send_wr = request.max_send_wr;
-    made->max_recv_wr = request.max_recv_wr;
+    // As the kernel's driver answers QUERY_QP: what the ring holds.
+    made->max_recv_wr = request.rq_wqe_count != 0 ? request.rq_wqe_count : request.max_recv_wr;
     made->max_send_sge = request.max_send_sge;
     made->max_recv_sge = request.max_recv_sge;
     made->max_inline_bytes = request.max_inline_bytes;

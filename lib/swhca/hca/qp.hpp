@@ -25,6 +25,8 @@ struct QpRequest {
     std::uint32_t source_qpn{};   ///< with create_source_qpn
     bool from_srq{};
     std::uint32_t srq_handle{};
+    bool names_bfreg{}; ///< of a thread domain: its register is `bfreg`
+    std::uint32_t bfreg{};
     std::uint64_t ring{}, sq_ring{}, dbrec{};
     std::uint32_t sq_wqebb_count{}, rq_wqe_count{}, rq_log_wqe_bytes{}, user_index{};
 };

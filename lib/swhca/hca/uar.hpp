@@ -15,7 +15,9 @@ namespace swhca::uar {
 constexpr std::size_t page_bytes = 4096;
 constexpr unsigned pages = 128;
 constexpr unsigned window_pages = 256;
-constexpr unsigned windows = 4; ///< mmap commands 0 (regular), 2 (WC) and 3 (non-cached); 1 is not offered
+/// mmap commands 0 (regular), 2 (WC), 3 (non-cached), 5 (core clock), 6 (registers of thread domains) and 7
+/// (clock info); 1 and 4 are not offered.
+constexpr unsigned windows = 8;
 constexpr std::size_t file_bytes = page_bytes * window_pages * windows;
 
 constexpr unsigned bfregs_per_page = 2;
@@ -27,6 +29,11 @@ constexpr std::size_t register_bytes = 512;
 /// The number by which libmlx5 knows register `bfreg`.
 constexpr std::uint32_t library_index(std::uint32_t bfreg) noexcept {
     return bfreg / bfregs_per_page * registers_per_page + bfreg % bfregs_per_page;
+}
+
+/// Offset of the page that window `window` starts with.
+constexpr std::size_t window_offset(unsigned window) noexcept {
+    return std::size_t{window} * window_pages * page_bytes;
 }
 
 /// Offset of register `bfreg` in the file, for programs that mapped `window`.

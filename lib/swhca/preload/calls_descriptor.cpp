@@ -85,10 +85,14 @@ bool page_is_offered(OpenFile& file, size_t length, off_t offset) {
     namespace uar = swhca::uar;
     const auto page = static_cast<std::uint64_t>(offset) / uar::page_bytes;
     const auto window = static_cast<unsigned>(page / uar::window_pages);
-    const bool known = window == MLX5_IB_MMAP_REGULAR_PAGE || window == MLX5_IB_MMAP_WC_PAGE ||
-                       window == MLX5_IB_MMAP_NC_PAGE;
-    if (!known || page % uar::window_pages >= uar::pages || length != uar::page_bytes || file.is_dead())
+    const bool registers = window == MLX5_IB_MMAP_REGULAR_PAGE || window == MLX5_IB_MMAP_WC_PAGE ||
+                           window == MLX5_IB_MMAP_NC_PAGE;
+    const bool clock = window == MLX5_IB_MMAP_CORE_CLOCK || window == MLX5_IB_MMAP_CLOCK_INFO;
+    const unsigned pages = clock ? 1 : uar::pages;
+    if ((!registers && !clock && window != MLX5_IB_MMAP_ALLOC_WC) || page % uar::window_pages >= pages ||
+        length != uar::page_bytes || file.is_dead())
         return false;
+    if (!registers) return true;
     std::scoped_lock lock{file.hca().commands};
     file.context().uar_window = window;
     return true;
@@ -147,8 +151,9 @@ SWHCA_INTERPOSE(ssize_t, write, (int fd, const void* data, size_t size)) {
     return real_write(fd, data, size);
 }
 SWHCA_INTERPOSE(int, ioctl, (int fd, unsigned long request, void* argument)) {
-    // libibverbs then speaks the write ABI only (cmd_fallback.c).
-    if (command_file(fd) != nullptr) return fail(ENOTTY, -1);
+    // As a kernel that has the ioctl ABI, but not this method: libibverbs then writes the command, if it can
+    // (cmd_fallback.c), and says "not supported" otherwise.
+    if (command_file(fd) != nullptr) return fail(EPROTONOSUPPORT, -1);
     return real_ioctl(fd, request, argument);
 }
 
