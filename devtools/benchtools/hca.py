@@ -20,10 +20,12 @@ class Driver:
 
 DRIVERS = {driver.name: driver for driver in (
     Driver("mlx5", "mlx5", SPRQ),
+    Driver("mlx5-inline", "mlx5", f"{SPRQ},txq_inline_mpw=204,txqs_min_inline=0"),
     Driver("mlx5-mprq", "mlx5", MPRQ),
     Driver("mlx5-mprq-attach", "mlx5", f"{MPRQ},mprq_max_memcpy_len=0"),
     Driver("mlx5-mprq-scalar", "mlx5", f"{MPRQ},rx_vec_en=0"),
     Driver("stride", "stride"),
+    Driver("stride-inline", "stride", "inline_threshold_bytes=64"),
     Driver("stride-attach", "stride", "copy_threshold_bytes=0"),
     Driver("stride-bind", "stride", "", ("--pool-ops", "stride")),
     Driver("stride-copy", "stride", "copy_always=1"),

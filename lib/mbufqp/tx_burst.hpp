@@ -7,13 +7,16 @@
 #pragma once
 
 #include "mbufqp/encap/header.hpp"
+#include "mbufqp/four_mbufs.hpp"
+#include "mbufqp/mbuf_free.hpp"
+#include "mbufqp/sent_run.hpp"
 #include "mbufqp/tx_queue.hpp"
-#include "mbufqp/tx_reclaim.hpp"
 #include "mlx5/doorbell.hpp"
 #include "mlx5/wqe.hpp"
 
 #include <rte_mbuf.h>
-#include <rte_memcpy.h>
+
+#include <smmintrin.h>
 
 #include <algorithm>
 #include <array>
@@ -47,7 +50,7 @@ class Burst {
         if (hot.broken) [[unlikely]]
             queue.recover();
         else if (hot.cqes.kind(hot.cq_ci) != mlx5::SendCqeKind::hardware)
-            reclaim<bits>(queue, reclaim_max_cqes);
+            queue.reclaim(TxQueue::reclaim_max_cqes);
         if (hot.broken) [[unlikely]]
             return 0;
         if (hot.generation != nullptr &&
@@ -63,7 +66,8 @@ class Burst {
     static constexpr bool checksum = features.has(TxFeature::checksum);
     static constexpr bool vlan_insert = features.has(TxFeature::vlan_insert);
     static constexpr bool sessions = features.has(TxFeature::multi_packet) && Encap::shares_wqe;
-    static constexpr bool inline_frames = features.has(TxFeature::inline_frames);
+    static constexpr bool inline_frames = features.has(TxFeature::inline_frames) && sessions;
+    using Sent = SentRun<features.has(TxFeature::fast_free)>;
     static constexpr bool has_header = Encap::has_header(features);
     static constexpr bool has_trailer = Encap::max_trailer_bytes != 0;
     /// mbuf flags that all packets of a session agree on.
@@ -89,7 +93,7 @@ class Burst {
             std::uint32_t taken = 0;
             if constexpr (sessions) taken = put_session(mbufs + done, wanted - done);
             if (taken == 0) {
-                if (!put_alone(mbufs[done])) break;
+                if (!put_alone(mbufs + done)) break;
                 taken = 1;
             }
             done += taken;
@@ -119,57 +123,157 @@ class Burst {
         if (vlan_insert && (flags & RTE_MBUF_F_TX_VLAN) != 0) return 0;
 
         std::byte* const wqe = wqe_at_pi();
-        std::byte* ds = wqe + session_head_ds * mlx5::ds_bytes;
-        std::byte* const end = wqe + limit_ds * mlx5::ds_bytes;
-        const std::uint32_t bound = inline_frames ? count : std::min(count, limit_ds - session_head_ds);
-        std::uint64_t bytes = 0;
-        std::uint32_t taken = 0;
-        for (; taken < bound; ++taken) {
-            const rte_mbuf* mbuf = mbufs[taken];
-            if (session_flags != 0 && (mbuf->ol_flags & session_flags) != flags) break;
-            if (multi_segment && mbuf->nb_segs != 1) break;
-            const std::uint32_t used = write_frame(mbuf, ds, end, taken == 0);
-            if (used == 0) break;
-            ds += std::size_t{used} * mlx5::ds_bytes;
-            bytes += mbuf->data_len;
-        }
+        Session session{.ds = wqe + session_head_ds * mlx5::ds_bytes,
+                        .end = wqe + limit_ds * mlx5::ds_bytes,
+                        .flags = flags,
+                        .count = inline_frames ? count : std::min(count, limit_ds - session_head_ds),
+                        .sent = Sent{mbufs[0]}};
+        const std::uint32_t taken =
+            inline_frames ? fill_mixed(session, mbufs) : fill_pointers(session, mbufs);
         if (taken == 0) return 0;
         mlx5::write_eth_segment(wqe + mlx5::ds_bytes, {.cs_flags = checksum_flags(flags)});
-        bytes_ += bytes;
-        commit(wqe, mlx5::SendOpcode::enhanced_mpw, static_cast<std::uint32_t>(ds - wqe) / mlx5::ds_bytes,
-               taken);
+        bytes_ += session.bytes;
+        rte_mempool* const home = session.sent.home();
+        bool gone = false;
+        if constexpr (inline_frames) gone = hold(mbufs, taken, session.pointers == 0 ? home : nullptr);
+        commit(wqe, mlx5::SendOpcode::enhanced_mpw,
+               static_cast<std::uint32_t>(session.ds - wqe) / mlx5::ds_bytes, taken, gone ? 0 : taken, home);
         return taken;
     }
 
-    /// A frame of a session at `ds`, by pointer or inline; DS used, 0 if it is not for this session.
-    std::uint32_t write_frame(const rte_mbuf* mbuf, std::byte* ds, const std::byte* end,
-                              bool first) noexcept {
-        const std::uint32_t bytes = mbuf->data_len;
-        if (!length_fits(bytes)) return 0;
-        const auto address = rte_pktmbuf_mtod(mbuf, std::uintptr_t);
-        if constexpr (inline_frames) {
-            if (ds == end) return 0;
-            if (bytes <= hot_.inline_max_bytes) {
-                const std::uint32_t need = mlx5::inline_frame_ds(bytes);
-                if (ds + std::size_t{need} * mlx5::ds_bytes <= end) {
-                    mlx5::write_inline_count(ds, bytes);
-                    rte_memcpy(ds + sizeof(mlx5_wqe_inl_data_seg), reinterpret_cast<const void*>(address),
-                               bytes);
-                    ++inlined_;
-                    return need;
-                }
-                // The next session has room for it; the last few DS of the ring do not: there it is pointed
-                // to.
-                if (!first) return 0;
-            }
+    struct Session {
+        std::byte* ds; ///< the next to be written
+        const std::byte* end;
+        std::uint64_t flags;      ///< of session_flags, that all its packets have
+        std::uint32_t count;      ///< packets at most
+        std::uint32_t pointers{}; ///< packets that are not inlined
+        std::uint64_t bytes{};
+        Sent sent;
+    };
+    static bool fits_session(const Session& session, const rte_mbuf* mbuf) noexcept {
+        if (session_flags != 0 && (mbuf->ol_flags & session_flags) != session.flags) return false;
+        return !multi_segment || mbuf->nb_segs == 1;
+    }
+
+    /// Frames by pointer, a DS each; how many.
+    std::uint32_t fill_pointers(Session& to, rte_mbuf** mbufs) noexcept {
+        Session session = to;
+        std::uint32_t taken = fill_by_four(session, mbufs);
+        for (; taken < session.count; ++taken) {
+            const rte_mbuf* const mbuf = mbufs[taken];
+            const std::uint32_t bytes = mbuf->data_len;
+            if (!fits_session(session, mbuf) || !length_fits(bytes)) break;
+            const auto address = rte_pktmbuf_mtod(mbuf, std::uintptr_t);
+            if (!find_key(address, bytes)) break;
+            mlx5::write_data_segment(session.ds, address, bytes, key_.lkey);
+            session.ds += mlx5::ds_bytes;
+            session.bytes += bytes;
+            session.sent.add(mbuf);
         }
-        if (!find_key(address, bytes)) return 0;
-        mlx5::write_data_segment(ds, address, bytes, key_.lkey);
-        return 1;
+        to = session;
+        return taken;
+    }
+    /// Whole fours from the front, as long as all four are for the session and under the key of the last
+    /// packet.
+    std::uint32_t fill_by_four(Session& session, rte_mbuf** mbufs) noexcept {
+        const std::uint32_t span = hot_.max_frame_bytes - Encap::min_frame_bytes;
+        const FrameKeys keys{key_, hot_.max_frame_bytes};
+        __m128i bytes = _mm_setzero_si128();
+        std::uint32_t taken = 0;
+        for (; taken + 4 <= session.count; taken += 4) {
+            const FourMbufs four{mbufs + taken};
+            if (!four.fit(Encap::min_frame_bytes, span, keys)) break;
+            if (session_flags != 0 && !four.have_flags(session.flags, session_flags)) break;
+            if (multi_segment && !four.unchained()) break;
+            four.write(session.ds, keys.lkey);
+            session.ds += 4 * std::size_t{mlx5::ds_bytes};
+            bytes = _mm_add_epi32(bytes, four.lengths);
+            session.sent.add(mbufs + taken, four);
+        }
+        bytes = _mm_hadd_epi32(bytes, bytes);
+        session.bytes += static_cast<std::uint32_t>(_mm_cvtsi128_si32(_mm_hadd_epi32(bytes, bytes)));
+        return taken;
+    }
+
+    /// Frames inline where they are short enough, else by pointer; how many.
+    std::uint32_t fill_mixed(Session& to, rte_mbuf** mbufs) noexcept {
+        Session session = to;
+        const std::uint32_t inline_max = std::min<std::uint32_t>(hot_.inline_max_bytes, hot_.max_frame_bytes);
+        std::uint32_t taken = 0;
+        while (true) {
+            taken = fill_inline(session, mbufs, taken, inline_max);
+            if (taken == session.count || session.ds == session.end) break;
+            const rte_mbuf* const mbuf = mbufs[taken];
+            const std::uint32_t bytes = mbuf->data_len;
+            if (!fits_session(session, mbuf) || !length_fits(bytes)) break;
+            // The next session has room for it; the last few DS of the ring do not: there it is pointed to.
+            if (bytes <= inline_max && taken != 0) break;
+            const auto address = rte_pktmbuf_mtod(mbuf, std::uintptr_t);
+            if (!find_key(address, bytes)) break;
+            mlx5::write_data_segment(session.ds, address, bytes, key_.lkey);
+            session.ds += mlx5::ds_bytes;
+            session.bytes += bytes;
+            session.sent.add(mbuf);
+            ++session.pointers;
+            ++taken;
+        }
+        inlined_ += taken - session.pointers;
+        to = session;
+        return taken;
+    }
+    /// Copies frames from `mbufs[taken]` on while they are short enough and there is room; how many are taken
+    /// then.
+    static std::uint32_t fill_inline(Session& session, rte_mbuf** mbufs, std::uint32_t taken,
+                                     std::uint32_t inline_max) noexcept {
+        if (inline_max < Encap::min_frame_bytes) return taken;
+        std::byte* ds = session.ds;
+        Sent sent = session.sent;
+        for (; taken < session.count; ++taken) {
+            const rte_mbuf* const mbuf = mbufs[taken];
+            const std::uint32_t bytes = mbuf->data_len;
+            std::byte* const behind = ds + mlx5::inline_frame_ds(bytes) * mlx5::ds_bytes;
+            if (bytes - Encap::min_frame_bytes > inline_max - Encap::min_frame_bytes) break;
+            if (behind > session.end || !fits_session(session, mbuf)) break;
+            mlx5::write_inline_count(ds, bytes);
+            copy_frame(ds + sizeof(mlx5_wqe_inl_data_seg), rte_pktmbuf_mtod(mbuf, const std::byte*), bytes);
+            ds = behind;
+            session.bytes += bytes;
+            sent.add(mbuf);
+        }
+        session.ds = ds;
+        session.sent = sent;
+        return taken;
+    }
+
+    static void copy_piece(std::byte* to, const std::byte* from, std::uint32_t offset) noexcept {
+        _mm_storeu_si128(reinterpret_cast<__m128i*>(to + offset),
+                         _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + offset)));
+    }
+    /// Exactly `bytes`, at least 8, in pieces that may overlap.
+    static void copy_frame(std::byte* to, const std::byte* from, std::uint32_t bytes) noexcept {
+        static_assert(Encap::min_frame_bytes >= 8);
+        if (bytes <= 32 || bytes > 64) [[unlikely]]
+            return copy_other(to, from, bytes);
+        copy_piece(to, from, 0);
+        copy_piece(to, from, 16);
+        copy_piece(to, from, bytes - 32);
+        copy_piece(to, from, bytes - 16);
+    }
+    [[gnu::noinline]] static void copy_other(std::byte* to, const std::byte* from,
+                                             std::uint32_t bytes) noexcept {
+        if (bytes < 16) {
+            std::memcpy(to, from, 8);
+            std::memcpy(to + bytes - 8, from + bytes - 8, 8);
+            return;
+        }
+        for (std::uint32_t at = 0; at + 16 < bytes; at += 16)
+            copy_piece(to, from, at);
+        copy_piece(to, from, bytes - 16);
     }
 
     /// A SEND WQE of its own for any packet; false if there is no room or it is refused.
-    bool put_alone(rte_mbuf* mbuf) noexcept {
+    bool put_alone(rte_mbuf** slot_of_mbuf) noexcept {
+        rte_mbuf* const mbuf = *slot_of_mbuf;
         const std::uint32_t frame_bytes = multi_segment ? mbuf->pkt_len : mbuf->data_len;
         if (!length_fits(frame_bytes))
             return refuse(frame_bytes < Encap::min_frame_bytes ? TxRefusal::too_short : TxRefusal::too_long);
@@ -203,7 +307,10 @@ class Burst {
         if (data_ds == no_segments) return false;
         if constexpr (has_trailer) write_trailer(bytes_with_tag(mbuf, frame_bytes), cursor);
         bytes_ += frame_bytes;
-        commit(wqe, mlx5::SendOpcode::send, head_ds + data_ds + tail_ds, 1);
+        Sent sent{mbuf};
+        sent.add(mbuf);
+        if constexpr (inline_frames) hold(slot_of_mbuf, 1, nullptr);
+        commit(wqe, mlx5::SendOpcode::send, head_ds + data_ds + tail_ds, 1, 1, sent.home());
         return true;
     }
 
@@ -313,15 +420,18 @@ class Burst {
         return hot_.wqebbs + (std::size_t{hot_.wqebb_mask} + 1) * mlx5::wqebb_bytes;
     }
 
-    /// The WQE is complete but for its control segment; it becomes the burst's last.
-    void commit(std::byte* wqe, mlx5::SendOpcode opcode, std::uint32_t ds, std::uint32_t packets) noexcept {
+    /// The WQE is complete but for its control segment; it becomes the burst's last. `held`: mbufs that stay
+    /// until it is done.
+    void commit(std::byte* wqe, mlx5::SendOpcode opcode, std::uint32_t ds, std::uint32_t packets,
+                std::uint32_t held, rte_mempool* home) noexcept {
         mlx5::write_control_segment(
             wqe, mlx5::control_segment(opcode, pi_, hot_.qpn, ds, mlx5::CqeMode::first_error));
         const std::uint32_t wqebbs = mlx5::wqebbs_of_ds(ds);
-        const std::uint32_t slot = pi_ & unsigned{hot_.wqebb_mask};
+        const std::uint16_t start = pi_;
         pi_ = static_cast<std::uint16_t>(pi_ + wqebbs);
-        mbuf_head_ = static_cast<std::uint16_t>(mbuf_head_ + packets);
-        hot_.wqe_ends[slot] = std::uint32_t{mbuf_head_} << 16 | pi_;
+        mbuf_head_ = static_cast<std::uint16_t>(mbuf_head_ + held);
+        hot_.records[start & unsigned{hot_.wqebb_mask}] = {home, pi_, mbuf_head_,
+                                                           static_cast<std::uint16_t>(packets), start};
         last_ = wqe;
         ++wqes_;
         hot_.unsignalled_wqebbs = static_cast<std::uint16_t>(hot_.unsignalled_wqebbs + wqebbs);
@@ -338,18 +448,43 @@ class Burst {
         hot_.unsignalled_packets = 0;
     }
 
-    /// Remembers the mbufs taken and posts their WQEs.
-    void finish(rte_mbuf** mbufs, std::uint32_t count) noexcept {
-        // With no CQE to come nothing would ever tell that a slow sender's packets are done.
-        if (hot_.signalled == 0) signal();
-        const std::uint32_t slot = hot_.mbuf_head & hot_.mbuf_mask;
+    /// For queues that inline: the next `count` mbufs of the burst are held, or, where they were copied and
+    /// all have the `home` given, free as soon as the burst is posted. True: free. Runs are as long as may
+    /// be.
+    bool hold(rte_mbuf** mbufs, std::uint32_t count, rte_mempool* home) noexcept {
+        if (run_.mbufs == nullptr || run_.home != home) {
+            settle();
+            run_ = {mbufs, 0, home};
+        }
+        run_.count += count;
+        return home != nullptr;
+    }
+    void settle() noexcept {
+        if (run_.count == 0) return;
+        if (run_.home != nullptr)
+            free_run_fast(run_.home, run_.mbufs, run_.count);
+        else
+            remember(run_.mbufs, run_.count);
+    }
+    void remember(rte_mbuf** mbufs, std::uint32_t count) noexcept {
+        const std::uint32_t slot = hot_.mbuf_head & unsigned{hot_.mbuf_mask};
         const std::uint32_t first = std::min(count, hot_.mbuf_mask + 1U - slot);
         std::memcpy(hot_.mbufs + slot, mbufs, first * sizeof *mbufs);
         if (first != count) std::memcpy(hot_.mbufs, mbufs + first, (count - first) * sizeof *mbufs);
+        hot_.mbuf_head = static_cast<std::uint16_t>(hot_.mbuf_head + count);
+    }
+
+    /// Posts the WQEs and remembers the mbufs taken.
+    void finish(rte_mbuf** mbufs, std::uint32_t count) noexcept {
+        // With no CQE to come nothing would ever tell that a slow sender's packets are done.
+        if (hot_.signalled == 0) signal();
         hot_.pi = pi_;
-        hot_.mbuf_head = mbuf_head_;
         mlx5::ring_send_doorbell(hot_.dbrec, hot_.doorbell, pi_, last_);
         if (hot_.flush_doorbell) flush_doorbell();
+        if constexpr (inline_frames)
+            settle();
+        else
+            remember(mbufs, count);
         hot_.packets += count;
         hot_.bytes += bytes_;
         hot_.wqes += wqes_;
@@ -357,14 +492,21 @@ class Burst {
         if constexpr (inline_frames) queue_.count_inlined(inlined_);
     }
 
+    struct Run {
+        rte_mbuf** mbufs{};
+        std::uint32_t count{};
+        rte_mempool* home{};
+    };
+
     TxQueue& queue_;
     TxHot& hot_;
-    ibv::KeyEntry key_; ///< copy of hot_.key, in registers
+    ibv::KeyEntry key_; ///< copy of hot_.key
     std::uint16_t pi_, mbuf_head_;
     std::byte* last_{};
     std::uint64_t bytes_{};
     std::uint32_t wqes_{};
     std::uint32_t inlined_{};
+    Run run_{}; ///< what hold() gathers
     bool refused_{};
 };
 

@@ -3,7 +3,7 @@
 
 #include "base/format.hpp"
 #include "base/log.hpp"
-#include "mbufqp/tx_reclaim.hpp"
+#include "mbufqp/mbuf_free.hpp"
 #include "mlx5/doorbell.hpp"
 #include "mlx5/wqe.hpp"
 
@@ -20,8 +20,6 @@ namespace stride::mbufqp {
 
 namespace {
 
-/// Features under which any mbuf may be freed, whatever the burst was promised.
-constexpr TxFeatures::Bits any_mbuf = TxFeatures{TxFeature::multi_segment}.bits();
 /// A CQE every so many packets: few enough for the HCA, and no more than these wait for the next.
 constexpr std::uint32_t packets_per_cqe = 32;
 /// Entries of the CQ that are never asked for: an error CQE comes without a request.
@@ -85,10 +83,9 @@ Result<TxQueuePtr> TxQueue::create(const TxQueueConfig& config) {
 
 void TxQueueDelete::operator()(TxQueue* queue) const noexcept {
     // What is still in flight is freed all the same; the owner has stopped the QP.
-    if (queue->hot_.mbufs != nullptr && queue->hot_.wqe_ends != nullptr)
-        queue->free_to(queue->hot_.mbuf_head);
+    if (queue->hot_.mbufs != nullptr) queue->free_to(nullptr, queue->hot_.mbuf_head);
     rte_free(queue->hot_.mbufs);
-    rte_free(queue->hot_.wqe_ends);
+    rte_free(queue->hot_.records);
     queue->~TxQueue();
     rte_free(queue);
 }
@@ -98,9 +95,9 @@ Status TxQueue::allocate(const TxQueueConfig& config) {
     const std::uint32_t wqebbs = config.sq.size.entries();
     hot_.mbufs = static_cast<rte_mbuf**>(
         rte_zmalloc_socket("stride_txq_mbufs", mbufs * sizeof(rte_mbuf*), 64, config.socket));
-    hot_.wqe_ends = static_cast<std::uint32_t*>(
-        rte_zmalloc_socket("stride_txq_wqes", wqebbs * sizeof(std::uint32_t), 64, config.socket));
-    if (hot_.mbufs == nullptr || hot_.wqe_ends == nullptr)
+    hot_.records = static_cast<WqeRecord*>(
+        rte_zmalloc_socket("stride_txq_wqes", wqebbs * sizeof(WqeRecord), 64, config.socket));
+    if (hot_.mbufs == nullptr || hot_.records == nullptr)
         return Error{ENOMEM, strprintf("send queue 0x%x: no memory for %u mbufs and %u WQEBBs",
                                        config.sq.qpn.value, mbufs, wqebbs)};
     hot_.mbuf_mask = static_cast<std::uint16_t>(mbufs - 1);
@@ -134,16 +131,70 @@ void TxQueue::set_up(const TxQueueConfig& config) noexcept {
     cold_.recovery = config.recovery;
 }
 
-std::uint32_t TxQueue::free_to(std::uint16_t end) noexcept {
-    const std::uint32_t count = static_cast<std::uint16_t>(end - hot_.mbuf_tail);
-    free_up_to<any_mbuf>(hot_, end);
-    return count;
+/// Frees the mbufs in flight up to index `end`.
+void TxQueue::free_to(rte_mempool* home, std::uint16_t end) noexcept {
+    while (hot_.mbuf_tail != end) {
+        const std::uint32_t slot = hot_.mbuf_tail & unsigned{hot_.mbuf_mask};
+        const std::uint32_t left = static_cast<std::uint16_t>(end - hot_.mbuf_tail);
+        const std::uint32_t count = std::min(left, hot_.mbuf_mask + 1U - slot);
+        if (home != nullptr)
+            free_run_fast(home, hot_.mbufs + slot, count);
+        else
+            free_run(hot_.mbufs + slot, count);
+        hot_.mbuf_tail = static_cast<std::uint16_t>(hot_.mbuf_tail + count);
+    }
+}
+
+/// All up to the WQE that starts at index `counter` is done; false if no WQE in flight starts there.
+bool TxQueue::complete(std::uint16_t counter) noexcept {
+    const auto in_ring = static_cast<std::uint16_t>(hot_.pi - hot_.ci);
+    if (static_cast<std::uint16_t>(counter - hot_.ci) >= in_ring || record_at(counter).start != counter)
+        [[unlikely]]
+        return false;
+    rte_mempool* home = nullptr;
+    std::uint16_t run_end = hot_.mbuf_tail;
+    const std::uint16_t done = record_at(counter).pi;
+    while (hot_.ci != done) {
+        const WqeRecord& record = record_at(hot_.ci);
+        hot_.ci = record.pi;
+        if (record.mbuf_head == run_end) continue;
+        if (record.home != home) {
+            free_to(home, run_end);
+            home = record.home;
+        }
+        run_end = record.mbuf_head;
+    }
+    free_to(home, run_end);
+    return true;
+}
+
+void TxQueue::reclaim(std::uint32_t max_cqes) noexcept {
+    std::uint32_t consumed = 0;
+    mlx5::SendCqeKind kind = mlx5::SendCqeKind::hardware;
+    while (consumed < max_cqes) {
+        kind = hot_.cqes.kind(hot_.cq_ci + consumed);
+        if (kind != mlx5::SendCqeKind::done) break;
+        ++consumed;
+    }
+    // A CQE that nobody asked for is as senseless as one of an odd kind.
+    bool sane = kind == mlx5::SendCqeKind::done || kind == mlx5::SendCqeKind::hardware;
+    if (consumed != 0) {
+        const std::uint16_t counter = hot_.cqes.wqe_counter(hot_.cq_ci + consumed - 1);
+        sane = sane && consumed <= hot_.signalled;
+        hot_.cq_ci += consumed;
+        hot_.signalled = static_cast<std::uint16_t>(hot_.signalled - consumed);
+        mlx5::release_cqes(hot_.cq_dbrec, hot_.cq_ci);
+        cold_.completions += consumed;
+        sane = complete(counter) && sane;
+    }
+    if (!sane) [[unlikely]]
+        recover();
 }
 
 std::uint32_t TxQueue::done_cleanup(std::uint32_t free_count) noexcept {
     const std::uint32_t before = in_flight();
     while (!hot_.broken && hot_.cqes.kind(hot_.cq_ci) != mlx5::SendCqeKind::hardware) {
-        reclaim<any_mbuf>(*this, 1);
+        reclaim(1);
         if (free_count != 0 && before - in_flight() >= free_count) break;
     }
     if (hot_.unsignalled_packets != 0) post_nop();
@@ -152,16 +203,28 @@ std::uint32_t TxQueue::done_cleanup(std::uint32_t free_count) noexcept {
 
 void TxQueue::reclaim_all() noexcept {
     while (!hot_.broken && hot_.cqes.kind(hot_.cq_ci) != mlx5::SendCqeKind::hardware)
-        reclaim<any_mbuf>(*this, reclaim_max_cqes);
+        reclaim(reclaim_max_cqes);
 }
 
 bool TxQueue::drain(std::uint32_t polls) noexcept {
-    for (std::uint32_t i = 0; i < polls && in_flight() != 0 && !hot_.broken; ++i) {
+    const auto idle = [this] { return packets_posted() == 0; };
+    for (std::uint32_t i = 0; i < polls && !idle() && !hot_.broken; ++i) {
         if (hot_.unsignalled_packets != 0) post_nop();
         rte_pause();
         reclaim_all();
     }
-    return in_flight() == 0;
+    return idle();
+}
+
+/// Packets of WQEs that are not known to be done.
+std::uint32_t TxQueue::packets_posted() const noexcept {
+    std::uint32_t packets = 0;
+    for (std::uint16_t at = hot_.ci; at != hot_.pi;) {
+        const WqeRecord& record = record_at(at);
+        packets += record.packets;
+        at = record.pi;
+    }
+    return packets;
 }
 
 void TxQueue::post_nop() noexcept {
@@ -172,7 +235,8 @@ void TxQueue::post_nop() noexcept {
     mlx5::write_control_segment(
         wqe, mlx5::control_segment(mlx5::SendOpcode::nop, hot_.pi, hot_.qpn, 1, mlx5::CqeMode::always));
     hot_.pi = static_cast<std::uint16_t>(hot_.pi + 1);
-    hot_.wqe_ends[slot] = std::uint32_t{hot_.mbuf_head} << 16 | hot_.pi;
+    hot_.records[slot] = {
+        .pi = hot_.pi, .mbuf_head = hot_.mbuf_head, .start = static_cast<std::uint16_t>(hot_.pi - 1)};
     ++hot_.signalled;
     hot_.unsignalled_wqebbs = 0;
     hot_.unsignalled_packets = 0;
@@ -183,12 +247,14 @@ void TxQueue::post_nop() noexcept {
 }
 
 void TxQueue::reset() noexcept {
-    cold_.dropped += free_to(hot_.mbuf_head);
+    cold_.dropped += packets_posted();
+    free_to(nullptr, hot_.mbuf_head);
     rewind();
 }
 
 void TxQueue::rewind() noexcept {
     hot_.pi = hot_.ci = 0;
+    std::fill_n(hot_.records, hot_.wqebb_mask + 1U, WqeRecord{}); // none is taken for one of the next lap
     hot_.unsignalled_wqebbs = hot_.unsignalled_packets = 0;
     hot_.signalled = 0;
     hot_.broken = false;
@@ -205,26 +271,21 @@ void TxQueue::skip_cqes() noexcept {
 
 void TxQueue::recover() noexcept {
     if (hot_.broken && ++cold_.broken_bursts % bursts_per_recovery != 0) return;
-    std::uint16_t lost_from = hot_.mbuf_tail;
     if (!hot_.broken) {
         ++cold_.error_cqes;
         if (hot_.cqes.kind(hot_.cq_ci) == mlx5::SendCqeKind::error) {
             // All before the WQE that failed is sent: packets from its first on are lost.
             const std::uint16_t failed = hot_.cqes.wqe_counter(hot_.cq_ci);
-            WqeEnd end;
-            while (hot_.ci != failed && find_wqe_end(hot_, hot_.ci, end)) {
-                hot_.ci = end.ci;
-                free_to(end.mbuf_tail);
-            }
-            lost_from = hot_.mbuf_tail;
+            while (hot_.ci != failed && hot_.ci != hot_.pi)
+                complete(hot_.ci);
         }
         hot_.broken = true;
         cold_.broken_bursts = 0;
     }
     // Until the QP has left the error state the HCA may still read what it was given.
     if (!cold_.recovery.recover(cold_.recovery.context)) return;
-    cold_.errors += static_cast<std::uint16_t>(hot_.mbuf_head - lost_from);
-    free_to(hot_.mbuf_head);
+    cold_.errors += packets_posted();
+    free_to(nullptr, hot_.mbuf_head);
     rewind();
     ++cold_.recoveries;
 }

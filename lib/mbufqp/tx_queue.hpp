@@ -56,12 +56,22 @@ struct TxQueueConfig {
     int socket{-1};                            ///< NUMA node of the queue's memory, -1: any
 };
 
+/// A WQE in flight, kept at the WQEBB where it starts.
+struct WqeRecord {
+    rte_mempool*
+        home{};         ///< of all its mbufs, which may go there unseen; nullptr: look at each (sent_run.hpp)
+    std::uint16_t pi{}; ///< index of the WQE behind it
+    std::uint16_t mbuf_head{}; ///< index of the first mbuf in flight behind its own
+    std::uint16_t packets{};   ///< that it sends; those inlined may be free already
+    std::uint16_t start{};     ///< its own index
+};
+
 /// What the burst touches; three cache lines by use. Counters that the burst writes are at the end.
 struct alignas(64) TxHot {
     // Line 0: posting.
     std::byte* wqebbs{};
-    rte_mbuf** mbufs{};        ///< ring of packets in flight
-    std::uint32_t* wqe_ends{}; ///< per WQEBB where a WQE starts: mbuf_head (high 16) and pi (low 16) after it
+    rte_mbuf** mbufs{};   ///< ring of packets in flight
+    WqeRecord* records{}; ///< one per WQEBB
     be32* dbrec{};
     std::byte* doorbell{};
     std::uint16_t pi{}, ci{};               ///< WQEBBs, free-running
@@ -108,6 +118,8 @@ class TxQueue {
     static constexpr std::uint32_t min_wqebbs = 64;
     static constexpr std::uint32_t min_mbufs = 64;
     static constexpr std::uint32_t max_entries = 32768;
+    /// CQEs consumed in one burst at most: frees come in portions.
+    static constexpr std::uint32_t reclaim_max_cqes = 32;
 
     /// CQEs that a CQ for such a queue needs.
     static std::uint32_t cq_entries(std::uint32_t mbufs, std::uint32_t wqebbs) noexcept;
@@ -132,7 +144,7 @@ class TxQueue {
     /// WQEs any more); the CQ is emptied and goes on.
     void reset() noexcept;
 
-    /// Packets posted and not yet known to be done.
+    /// Mbufs held until the HCA is done with them.
     std::uint32_t in_flight() const noexcept {
         return static_cast<std::uint16_t>(hot_.mbuf_head - hot_.mbuf_tail);
     }
@@ -163,7 +175,9 @@ class TxQueue {
     [[gnu::cold, gnu::noinline]] void refuse(TxRefusal reason) noexcept;
     void count_full() noexcept { ++cold_.full; }
     void count_inlined(std::uint32_t frames) noexcept { cold_.inlined += frames; }
-    void count_completions(std::uint32_t cqes) noexcept { cold_.completions += cqes; }
+    /// Consumes up to `max_cqes` CQEs and frees what they complete. Leaves by recover() if a CQE is not
+    /// plain.
+    void reclaim(std::uint32_t max_cqes) noexcept;
 
   private:
     struct Cold {
@@ -190,7 +204,12 @@ class TxQueue {
     void post_nop() noexcept;
     void skip_cqes() noexcept;
     TxStats totals() const noexcept;
-    std::uint32_t free_to(std::uint16_t end) noexcept;
+    const WqeRecord& record_at(std::uint16_t index) const noexcept {
+        return hot_.records[index & unsigned{hot_.wqebb_mask}];
+    }
+    bool complete(std::uint16_t counter) noexcept;
+    void free_to(rte_mempool* home, std::uint16_t end) noexcept;
+    std::uint32_t packets_posted() const noexcept;
     void rewind() noexcept;
 
     TxHot hot_{};

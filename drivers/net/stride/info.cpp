@@ -79,10 +79,10 @@ std::uint64_t rx_offload_capabilities(const ibv::Caps& caps) noexcept {
 
 std::uint64_t tx_offload_capabilities(const Port& port) noexcept {
     const ibv::Caps& caps = port.device->caps();
-    std::uint64_t offloads = RTE_ETH_TX_OFFLOAD_MULTI_SEGS | RTE_ETH_TX_OFFLOAD_VLAN_INSERT;
-    // Fast free takes direct mbufs only, and applications ask for it wherever it is offered: not beside a
-    // receive side that hands out external buffers, which would never come home.
-    if (!caps.striding.raw_packet || port.args.copy_always) offloads |= RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE;
+    // Fast free is for direct mbufs, and applications ask for it wherever it is offered. Receive queues may
+    // hand out external buffers all the same: the send queue looks for those (mbufqp/sent_run.hpp).
+    std::uint64_t offloads =
+        RTE_ETH_TX_OFFLOAD_MULTI_SEGS | RTE_ETH_TX_OFFLOAD_VLAN_INSERT | RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE;
     if (caps.tx_checksum)
         offloads |=
             RTE_ETH_TX_OFFLOAD_IPV4_CKSUM | RTE_ETH_TX_OFFLOAD_UDP_CKSUM | RTE_ETH_TX_OFFLOAD_TCP_CKSUM;

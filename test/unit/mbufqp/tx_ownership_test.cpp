@@ -116,6 +116,57 @@ TEST_F(TxOwnership, OnePacketSentTwiceIsFreedOnce) {
     expect_pool_full();
 }
 
+TEST_F(TxOwnership, OneOddPacketAtAnyPlaceOfABurstIsSeen) {
+    for (const TxFeatures more : {TxFeatures{}, TxFeatures{TxFeature::inline_frames}}) {
+        for (std::size_t place = 0; place < 11; ++place) {
+            open({.features = more | TxFeature::multi_packet, .inline_max_bytes = 64});
+            hca_->add_key(externals_.data(), sizeof externals_);
+            auto mbufs = packets(11);
+            rte_mbuf_refcnt_update(mbufs[place], 1);
+            ASSERT_EQ(put(mbufs), 11U);
+            finish();
+            EXPECT_EQ(held(), 1U) << place;
+            rte_pktmbuf_free(mbufs[place]);
+
+            mbufs = packets(11);
+            rte_pktmbuf_free(mbufs[place]);
+            mbufs[place] = place % 2 == 0 ? indirect() : external(0);
+            ASSERT_EQ(put(mbufs), 11U);
+            finish();
+            EXPECT_EQ(externals_[0].freed, place % 2) << place;
+            externals_[0].freed = 0;
+            expect_pool_full();
+        }
+    }
+}
+
+TEST_F(TxOwnership, FastFreedBurstMayHoldExternalBuffersOfAReceiveQueue) {
+    open({.features = {TxFeature::multi_packet, TxFeature::fast_free}});
+    hca_->add_key(externals_.data(), sizeof externals_);
+    for (std::size_t place = 0; place < 11; ++place) {
+        auto mbufs = packets(11);
+        rte_pktmbuf_free(mbufs[place]);
+        mbufs[place] = external(place);
+        ASSERT_EQ(put(mbufs), 11U);
+        finish();
+    }
+    expect_externals_freed(11);
+}
+
+TEST_F(TxOwnership, InlinedFramesAreFreeAtOnceAndCountedIfLost) {
+    open({.features = {TxFeature::multi_packet, TxFeature::inline_frames}, .inline_max_bytes = 64});
+    ASSERT_EQ(put(packets(30)), 30U);
+    expect_pool_full();
+    std::vector<rte_mbuf*> mixed = packets(3);
+    mixed.push_back(packet(200));
+    ASSERT_EQ(put(mixed), 4U);
+    EXPECT_EQ(held(), 4U) << "one of their WQE is pointed to";
+    EXPECT_FALSE(queue_->drain(2)) << "they are not sent yet";
+    hca_->reset();
+    queue_->reset();
+    EXPECT_EQ(queue_->stats().dropped, 34U);
+}
+
 TEST_F(TxOwnership, PacketsOfSeveralPoolsGoBackToTheirOwn) {
     open({.features = {TxFeature::multi_packet, TxFeature::inline_frames}, .inline_max_bytes = 64});
     rte_mempool* other = rte_pktmbuf_pool_create("other", 63, 0, 0, 512, SOCKET_ID_ANY);
