@@ -6,6 +6,8 @@
 
 #include "mlx5/cq_cursor.hpp"
 
+#include <smmintrin.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -30,16 +32,25 @@ inline std::uint32_t compressed_count(const mlx5_cqe64& title) noexcept { return
 /// Turns the block at the cursor, `count` completions (at most a ring of them), into ordinary CQEs, in the
 /// places that the device left for that. The caller has read the title's owner bit.
 inline void expand_block(const CqCursor& cq, std::uint32_t count) noexcept {
-    mlx5_cqe64 cqe = *cq.at(cq.ci());
+    static_assert(offsetof(mlx5_cqe64, byte_cnt) == 2 * 16 + 12 &&
+                  offsetof(mlx5_cqe64, wqe_counter) == 3 * 16 + 12);
+    const auto* title = reinterpret_cast<const __m128i*>(cq.at(cq.ci()));
+    const __m128i parts[4] = {_mm_loadu_si128(title), _mm_loadu_si128(title + 1), _mm_loadu_si128(title + 2),
+                              _mm_loadu_si128(title + 3)};
     MiniCqe minis[mini_cqes_per_array];
     for (std::uint32_t n = 0; n < count; ++n) {
         const std::uint32_t at = n % mini_cqes_per_array;
         // Read before its place is written.
         if (at == 0) std::memcpy(minis, cq.at(cq.ci() + (n == 0 ? 1 : n)), sizeof minis);
-        cqe.byte_cnt = minis[at].byte_cnt.wire();
-        cqe.wqe_counter = minis[at].stride_index.wire();
-        cqe.op_own = static_cast<std::uint8_t>(unsigned{MLX5_CQE_RESP_SEND} << 4 | cq.owner(cq.ci() + n));
-        std::memcpy(cq.writable(cq.ci() + n), &cqe, sizeof cqe);
+        const unsigned op_own = unsigned{MLX5_CQE_RESP_SEND} << 4 | cq.owner(cq.ci() + n);
+        auto* to = reinterpret_cast<__m128i*>(cq.writable(cq.ci() + n));
+        // Whole parts: whoever reads a field next finds it in one store.
+        _mm_storeu_si128(to, parts[0]);
+        _mm_storeu_si128(to + 1, parts[1]);
+        _mm_storeu_si128(to + 2, _mm_insert_epi32(parts[2], static_cast<int>(minis[at].byte_cnt.wire()), 3));
+        _mm_storeu_si128(
+            to + 3,
+            _mm_insert_epi32(parts[3], static_cast<int>(minis[at].stride_index.wire() | op_own << 24), 3));
     }
 }
 

@@ -231,26 +231,37 @@ void BindPool::put(void* const* objects, std::uint32_t count) noexcept {
 
 int BindPool::enqueue(rte_mempool* pool, void* const* objects, unsigned count) noexcept {
     BindPool& data = data_of(pool);
-    void* const* const end = objects + count;
     if (data.claimed_.load(std::memory_order_relaxed) == 0) {
         data.put(objects, count);
         return 0;
     }
-    while (objects != end) {
-        WqeBuffer* const owner = data.owner_of(*objects);
-        void* const* next = objects + 1;
-        if (owner == nullptr) {
-            while (next != end && data.owner_of(*next) == nullptr)
-                ++next;
-            data.put(objects, static_cast<std::uint32_t>(next - objects));
-        } else {
-            while (next != end && owner->has_slot(*next))
-                ++next;
-            StridePool::packets_freed(owner, static_cast<std::uint32_t>(next - objects));
-        }
-        objects = next;
-    }
+    constexpr unsigned most = 64;
+    for (; count > most; objects += most, count -= most)
+        data.sort_home(objects, most);
+    data.sort_home(objects, count);
     return 0;
+}
+
+/// Up to 64 mbufs, bound and ordinary ones mixed: one locked operation for each run of the same buffer,
+/// whatever lies between, and one for all ordinary ones.
+void BindPool::sort_home(void* const* objects, std::uint32_t count) noexcept {
+    void* ordinary[64];
+    std::uint32_t ordinaries = 0;
+    WqeBuffer* owner = nullptr;
+    std::uint32_t run = 0;
+    for (void* const* at = objects; at != objects + count; ++at) {
+        if (owner != nullptr && owner->has_slot(*at)) {
+            ++run;
+        } else if (WqeBuffer* const other = owner_of(*at); other == nullptr) {
+            ordinary[ordinaries++] = *at;
+        } else {
+            if (run != 0) StridePool::packets_freed(owner, run);
+            owner = other;
+            run = 1;
+        }
+    }
+    if (run != 0) StridePool::packets_freed(owner, run);
+    if (ordinaries != 0) put(ordinary, ordinaries);
 }
 
 int BindPool::dequeue(rte_mempool* pool, void** objects, unsigned count) noexcept {

@@ -117,6 +117,7 @@ class BindPool {
         return index < slot_count_ ? owner_[index] : nullptr;
     }
     void put(void* const* objects, std::uint32_t count) noexcept;
+    void sort_home(void* const* objects, std::uint32_t count) noexcept;
     std::uint32_t find_runs(WqeBuffer* buffers, std::uint32_t wanted, std::uint32_t strides,
                             const std::uint8_t* home) noexcept;
     void drop_owned() noexcept;

@@ -11,12 +11,19 @@
 
 namespace stride::mprq {
 
+/// Mbufs to copy into. Of a bound pool not from the lcore's cache: bound ones in there would go round and
+/// round, and keep their WQE buffers from home.
+static bool get_mbufs(const RxQueueState& queue, rte_mbuf** mbufs, std::uint32_t count) noexcept {
+    void** const objects = reinterpret_cast<void**>(mbufs);
+    return (queue.bound != nullptr ? BindPool::dequeue(queue.config.pool, objects, count)
+                                   : rte_mempool_get_bulk(queue.config.pool, objects, count)) == 0;
+}
+
 bool refill_reserve(RxQueueState& queue) noexcept {
     RxHot& hot = queue.hot;
     std::uint32_t want = reserve_size - hot.reserved;
     while (want != 0) {
-        void** free_slots = reinterpret_cast<void**>(hot.reserve + hot.reserved);
-        if (rte_mempool_get_bulk(queue.config.pool, free_slots, want) != 0) {
+        if (!get_mbufs(queue, hot.reserve + hot.reserved, want)) {
             want /= 2;
             continue;
         }
@@ -39,8 +46,7 @@ bool scatter(RxQueueState& queue, rte_mbuf* m, const std::byte* data, std::uint3
     const std::uint32_t room = queue.room_bytes;
     rte_mbuf* tail[max_scatter_segments];
     const std::uint32_t tail_count = div_round_up(bytes, room) - 1;
-    if (tail_count > max_scatter_segments ||
-        rte_mempool_get_bulk(queue.config.pool, reinterpret_cast<void**>(tail), tail_count) != 0) {
+    if (tail_count > max_scatter_segments || !get_mbufs(queue, tail, tail_count)) {
         queue.counters.dropped_no_mbuf.add(1);
         return false;
     }

@@ -210,6 +210,27 @@ TEST_F(BindPoolTest, CachesOfLcoresHoldStridesAndNothingStalls) {
     expect_sums_up(20000);
 }
 
+TEST_F(BindPoolTest, PacketsCopiedDoNotKeepWqeBuffersFromHome) {
+    QueueSetup wanted = bound();
+    wanted.cache = 64;
+    wanted.copy_threshold_bytes = 128;
+    wanted.mbufs = 1023;
+    wanted.spare_wqes = 12;
+    set_up(wanted);
+    std::vector<rte_mbuf*> in_flight; // of a send queue
+    for (std::uint32_t n = 0; n < 20000; ++n) {
+        ASSERT_TRUE(send(n, n % 3 == 0 ? 900 : 64));
+        std::vector<rte_mbuf*> packets = burst();
+        ASSERT_EQ(packets.size(), 1U);
+        in_flight.push_back(packets[0]);
+        if (in_flight.size() < 32) continue;
+        rte_pktmbuf_free_bulk(in_flight.data(), 16);
+        in_flight.erase(in_flight.begin(), in_flight.begin() + 16);
+    }
+    free_all(in_flight);
+    EXPECT_EQ(queue->stats().copied_no_spare, 0U);
+}
+
 TEST_F(BindPoolTest, ClonesOfTheSamePoolWork) {
     set_up(bound());
     for (std::uint32_t n = 0; n < 500; ++n) {
