@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "swhca/engine/engine.hpp"
 
+#include "swhca/engine/memory_guard.hpp"
 #include "swhca/engine/port_unit.hpp"
 
 #include <chrono>
@@ -37,6 +38,8 @@ void Engine::start() {
     stop_wanted_ = false;
     sigset_t all, before;
     sigfillset(&all);
+    for (const int fault : {SIGSEGV, SIGBUS})
+        sigdelset(&all, fault); // for the memory guard; blocked, they would end the process
     pthread_sigmask(SIG_SETMASK, &all, &before);
     thread_ = std::thread{[this] { run(); }};
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
@@ -61,9 +64,17 @@ void Engine::forget_thread() noexcept {
 }
 
 unsigned Engine::step(unsigned budget) {
-    const std::lock_guard lock{control_};
+    std::unique_lock lock{control_};
     pause();
     const unsigned moved = pass(budget);
+    while (!settle_fault()) {
+        // A command is at work and may want the engine quiesced.
+        resume();
+        lock.unlock();
+        std::this_thread::yield();
+        lock.lock();
+        pause();
+    }
     resume();
     return moved;
 }
@@ -125,9 +136,28 @@ unsigned Engine::pass(unsigned budget) {
         passes_to_clock_ = passes_between_clock_reads;
         clock_.refresh();
     }
+    if (!settle_) return pass_units(budget);
+    if (fault_ != nullptr) return 0;
+    fault_ = run_guarded([&] { moved = pass_units(budget); });
+    return moved;
+}
+
+unsigned Engine::pass_units(unsigned budget) {
+    unsigned moved = 0;
     for (const auto& unit : units_)
         moved += unit->pass(budget);
     return moved;
+}
+
+void Engine::on_fault(std::function<bool(const void* address)> settle) {
+    install_memory_guard();
+    settle_ = std::move(settle);
+}
+
+/// True if there is no fault to settle any more.
+bool Engine::settle_fault() {
+    if (fault_ != nullptr && settle_(fault_)) fault_ = nullptr;
+    return fault_ == nullptr;
 }
 
 void Engine::run() {
@@ -145,6 +175,7 @@ void Engine::run() {
             park();
             continue;
         }
+        if (!settle_fault()) continue;
         quiet_passes = pass(pass_budget) != 0 ? 0 : quiet_passes + 1;
         if (quiet_passes == 0) continue;
         relax();

@@ -10,6 +10,7 @@
 #include "swhca/hca/objects.hpp"
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -50,6 +51,10 @@ class Engine {
     void hold();
     void release();
 
+    /// What to do about an address the engine could not read or write: called between passes, again and again
+    /// until it answers true. Before start(). Without it a fault ends the process.
+    void on_fault(std::function<bool(const void* address)> settle);
+
     /// Changed while quiesced.
     ClockPages& clock() noexcept { return clock_; }
 
@@ -72,11 +77,15 @@ class Engine {
     void park() noexcept;
     void run();
     unsigned pass(unsigned budget);
+    unsigned pass_units(unsigned budget);
+    bool settle_fault();
 
     EngineOptions options_;
     cpu_set_t start_cpus_{}; ///< where the process could run when the engine was made
     std::vector<std::unique_ptr<PortUnit>> units_;
     ClockPages clock_{};
+    std::function<bool(const void* address)> settle_{};
+    const void* fault_{}; ///< of the last pass, not settled yet; who runs passes uses it
     unsigned passes_to_clock_{};
     std::thread thread_;
     std::recursive_mutex control_; ///< one commander at a time; the engine never takes it

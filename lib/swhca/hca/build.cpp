@@ -7,6 +7,7 @@
 #include "swhca/hca/gid.hpp"
 #include "swhca/hca/pd_mr.hpp"
 #include "swhca/hca/qp.hpp"
+#include "swhca/hca/retire.hpp"
 #include "swhca/hca/srq.hpp"
 #include "swhca/hca/uar.hpp"
 #include "swhca/hca/wq.hpp"
@@ -68,6 +69,7 @@ stride::Result<std::unique_ptr<Hca>> build_hca(const Config& config) {
     }
     for (const auto& device : hca->devices)
         hca->engine->add_port(device->port);
+    hca->engine->on_fault([made = hca.get()](const void* address) { return retire_memory(*made, address); });
     return hca;
 }
 

@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -89,6 +90,13 @@ struct Context {
     Table<Qp> qps{};
     Table<Srq> srqs{};
     Table<Ah> ahs{};
+    /// What the engine uses instead of rings that the program unmapped (hca/retire.hpp).
+    struct FreeAligned {
+        void operator()(std::byte* memory) const noexcept {
+            ::operator delete[](memory, std::align_val_t{64});
+        }
+    };
+    std::vector<std::unique_ptr<std::byte, FreeAligned>> stand_ins{};
     Table<Flow> flows{};
 };
 

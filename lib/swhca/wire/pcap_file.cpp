@@ -6,6 +6,7 @@
 #include "base/ring.hpp"
 
 #include <cstring>
+#include <stdio_ext.h>
 
 #include <pcap/pcap.h>
 
@@ -89,6 +90,8 @@ Result<CaptureWriter> CaptureWriter::create(const std::string& path) {
     if (!handle) return Error{ENOMEM, path + ": no memory for a capture writer"};
     pcap_dumper_t* dumper = pcap_dump_open(handle.get(), path.c_str());
     if (dumper == nullptr) return Error{EINVAL, pcap_geterr(handle.get())};
+    // The engine alone writes here; a lock would stay taken if a pass is left inside (engine/memory_guard.hpp).
+    __fsetlocking(pcap_dump_file(dumper), FSETLOCKING_BYCALLER);
     return CaptureWriter{path, handle.release(), dumper};
 }
 
