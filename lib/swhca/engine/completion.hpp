@@ -25,9 +25,14 @@ void overrun_cq(Cq& cq) noexcept;
 /// Sends the event an armed CQ owes for a completion. Cold.
 void notify_cq(Cq& cq, bool solicited_or_error) noexcept;
 
+/// Hands over what the CQ holds back (engine/compression.hpp).
+void end_session(Cq& cq) noexcept;
+
 /// The next CQE of a CQ, zeroed but for its last dword, to be filled where it lies: an image that is copied
 /// would wait for its own stores. The caller has seen cq_has_room, and ends with publish_cqe.
 inline void* begin_cqe(Cq& cq) noexcept {
+    if (cq.session != nullptr) [[unlikely]]
+        end_session(cq);
     std::byte* slot = cq_slot(cq, cq.pi);
     std::memset(slot, 0, prm::Cqe::last_dword_offset);
     return slot;

@@ -121,6 +121,14 @@ void describe_packet(void* cqe, const Rq& rq, const Arrival& arrival) noexcept {
                       Cqe::ip_options, Cqe::vlan_stripped, Cqe::vlan_tci>(
         cqe, 1, l3_checksum_ok(*arrival.frame, info), l4_checksum_ok(*arrival.frame, info), info.fragment,
         info.l4_type, l3_type(info), info.ip_options, strip, strip ? info.vlan_tci : 0);
+    if (rq.cq != nullptr && rq.cq->mini_cqe >= MiniCqeFormat::csum) [[unlikely]] {
+        const std::uint32_t length = arrival.frame->length_bytes;
+        const std::uint32_t from = std::min<std::uint32_t>(info.l3_offset, length);
+        // Sums are of bytes as they lie; the field is read as a big-endian number.
+        const stride::be16 sum =
+            stride::be16::from_wire(fold_sum(sum_frame(*arrival.frame, from, length - from)));
+        Cqe::checksum::set(cqe, sum.host());
+    }
     stride::set_dword<Cqe::user_index>(cqe, rq.user_index);
     Cqe::timestamp::set(cqe, arrival.timestamp_ns);
     if (arrival.datagram == nullptr) [[likely]]

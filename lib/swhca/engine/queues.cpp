@@ -65,10 +65,17 @@ void open_cq(Cq& cq, Port& port) {
     cq.armed_dbrec = never_an_arm_word;
     if (cq.dbrec != nullptr)
         stride::store_to_device(&cq.dbrec[prm::CqDoorbell::arm_dword], be32{never_an_arm_word});
+    if (cq.mini_cqe != MiniCqeFormat::none) {
+        cq.session = std::make_unique<MiniCqeSession>();
+        put_into(port.compressing, &cq);
+    }
     if (cq.channel != nullptr && cq.dbrec != nullptr) put_into(port.notifying, &cq);
 }
 
-void close_cq(Cq& cq, Port& port) { drop_from(port.notifying, &cq); }
+void close_cq(Cq& cq, Port& port) {
+    drop_from(port.notifying, &cq);
+    drop_from(port.compressing, &cq);
+}
 
 void set_rq_state(Rq& rq, QueueState to, Port& port) {
     rq.port = &port;

@@ -128,6 +128,8 @@ Placement Receiver::place(const Arrival& arrival) noexcept {
 }
 
 void Receiver::add_tally() noexcept {
+    for (Cq* cq : port_.compressing)
+        end_session(*cq);
     PortCounters& counters = port_.counters;
     count(counters.rx_frames, tally_.frames);
     count(counters.rx_bytes, tally_.bytes);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 /// Striding receive queues: WQEs of many strides, one CQE per packet.
+#include "swhca/engine/compression.hpp"
 #include "swhca/engine/receive.hpp"
 #include "swhca/prm/wqe.hpp"
 
@@ -143,11 +144,11 @@ Placement place_in_strides(Rq& rq, const Arrival& arrival, ReceiveTally& tally) 
     }
     prefetch_write(cq_slot(cq, cq.pi + 4));
     write_packet(rq, arrival);
-    void* cqe = begin_cqe(cq);
+    void* cqe = begin_packet_cqe(cq);
     describe_packet(cqe, rq, arrival);
     stride::set_dword<Cqe::wqe_id>(cqe, rq.ci);
     stride::set_dword<Cqe::strides, Cqe::stride_bytes>(cqe, need, bytes);
-    publish_cqe(cq, {rq.next_stride, prm::CqeOpcode::responder_send, false});
+    publish_packet_cqe(cq, {rq.next_stride, prm::CqeOpcode::responder_send, false}, true);
     advance(rq, need, tally);
     ++tally.frames;
     tally.bytes += bytes;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 /// Regular receive queues: one WQE, one packet.
+#include "swhca/engine/compression.hpp"
 #include "swhca/engine/receive.hpp"
 #include "swhca/prm/wqe.hpp"
 
@@ -103,10 +104,15 @@ Placement place_in_wqe(Rq& rq, const Arrival& arrival, ReceiveTally& tally) noex
     } else {
         scatter_frame({list.parts.data(), list.count}, 0, rq, arrival);
     }
-    void* cqe = begin_cqe(cq);
+    const bool plain = arrival.datagram == nullptr;
+    void* cqe = plain ? begin_packet_cqe(cq) : begin_cqe(cq);
     describe_packet(cqe, rq, arrival);
     stride::set_dword<Cqe::byte_count>(cqe, bytes);
-    publish_cqe(cq, {rq.ci, receive_opcode(arrival), is_solicited(arrival)});
+    const CqeTail tail{rq.ci, receive_opcode(arrival), is_solicited(arrival)};
+    if (plain)
+        publish_packet_cqe(cq, tail, false);
+    else
+        publish_cqe(cq, tail);
     ++rq.ci;
     ++tally.wqes;
     ++tally.frames;

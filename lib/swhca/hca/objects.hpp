@@ -53,6 +53,16 @@ struct CompChannel {
 /// What a CQ with compression makes of runs of CQEs (mlx5-abi.h, cqe_comp_res_format).
 enum class MiniCqeFormat : std::uint8_t { none, hash, csum, csum_stridx };
 
+/// A run of CQEs that is held back to become one compressed session (engine/compression.hpp).
+struct MiniCqeSession {
+    static constexpr std::uint32_t max_count = 64;
+    std::uint32_t first{};        ///< index of the title CQE, which lies in its slot, not yet handed over
+    std::uint32_t count{};        ///< completions held back; 0: none
+    std::uint32_t next_counter{}; ///< WQE index or stride the next packet must have
+    std::array<std::array<std::byte, 8>, max_count> minis{};
+    std::array<std::byte, 64> candidate{}; ///< the CQE after the title, before it is a mini-CQE
+};
+
 struct Cq {
     Cqn cqn{};
     std::uint32_t handle{};
@@ -62,6 +72,7 @@ struct Cq {
     std::uint32_t cqe_bytes{64}; ///< 64 or 128
     be32* dbrec{};               ///< [0] consumer index (24 bits, some programs write 16), [1] arm
     MiniCqeFormat mini_cqe{MiniCqeFormat::none};
+    std::unique_ptr<MiniCqeSession> session{}; ///< [engine] with compression; open_cq makes it
     CompChannel* channel{};
     std::uint64_t user_handle{}; ///< cq_handle of the program, goes into completion events
     std::uint16_t moderation_count{}, moderation_period_us{};

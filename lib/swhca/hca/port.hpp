@@ -57,8 +57,9 @@ struct Port {
     std::vector<Flow*> sniffers{};   ///< get a copy of every frame received
     std::uint64_t flow_changes{}; ///< counts additions and removals; wires that wait for a receiver watch it
     std::vector<Cq*> notifying{}; ///< CQs with a completion channel (engine/queues.hpp keeps it)
-    std::vector<Rq*> draining{};  ///< receive queues in error, whose WQEs are flushed (queues.hpp too)
-    PortCounters counters{};      ///< [engine]
+    std::vector<Cq*> compressing{}; ///< CQs that hold back completions (queues.hpp too)
+    std::vector<Rq*> draining{};    ///< receive queues in error, whose WQEs are flushed (queues.hpp too)
+    PortCounters counters{};        ///< [engine]
 };
 
 /// What the port says it can do (enum ib_port_cap_flags): CM and IP-based GIDs on Ethernet; what a ConnectX

@@ -84,6 +84,17 @@ struct Cqe {
     using owner = Field<0x3c, 0, 0>;
 };
 
+constexpr std::uint32_t cqe_format_compressed = 3; ///< Cqe::format of a title CQE
+
+/// Mini-CQE of a compressed session (PRM "Mini CQE"): what is the packet's own.
+struct MiniCqe {
+    static constexpr unsigned bytes = 8;
+    using rx_hash_result = Field<0x00, 31, 0>; ///< format HASH
+    using checksum = Field<0x00, 31, 16>;      ///< formats CSUM and CSUM_STRIDX
+    using stride_index = Field<0x00, 15, 0>;   ///< format CSUM_STRIDX
+    using byte_count = Field<0x04, 31, 0>;     ///< as the CQE's
+};
+
 /// CQE of a failed WQE (PRM "Completion With Error"): what differs from Cqe.
 struct ErrorCqe {
     using wqe_id = Field<0x00, 15, 0>;

@@ -362,7 +362,7 @@ TEST(Datagram, CutPacketsAreCountedAndHurtNobody) {
         t.wire->give(Bytes(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(length)));
     EXPECT_EQ(t.counters().rx_malformed, whole.size() - 1);
     for (std::size_t at = 0; at < whole.size(); ++at) {
-        for (const std::uint8_t flip : {0x01, 0x80, 0xff}) {
+        for (const unsigned flip : {0x01U, 0x80U, 0xffU}) {
             Bytes spoilt = whole;
             spoilt[at] = static_cast<std::uint8_t>(spoilt[at] ^ flip);
             t.wire->give(spoilt);
