@@ -10,6 +10,7 @@
 #include "mbufqp/four_mbufs.hpp"
 #include "mbufqp/mbuf_free.hpp"
 #include "mbufqp/sent_run.hpp"
+#include "mbufqp/tso.hpp"
 #include "mbufqp/tx_queue.hpp"
 #include "mlx5/doorbell.hpp"
 #include "mlx5/wqe.hpp"
@@ -67,13 +68,16 @@ class Burst {
     static constexpr bool vlan_insert = features.has(TxFeature::vlan_insert);
     static constexpr bool sessions = features.has(TxFeature::multi_packet) && Encap::shares_wqe;
     static constexpr bool inline_frames = features.has(TxFeature::inline_frames) && sessions;
+    static constexpr bool tso = features.has(TxFeature::tso);
     using Sent = SentRun<features.has(TxFeature::fast_free)>;
     static constexpr bool has_header = Encap::has_header(features);
     static constexpr bool has_trailer = Encap::max_trailer_bytes != 0;
     /// mbuf flags that all packets of a session agree on.
     static constexpr std::uint64_t session_flags =
         (checksum ? RTE_MBUF_F_TX_L4_MASK | RTE_MBUF_F_TX_IP_CKSUM : 0) |
-        (vlan_insert ? RTE_MBUF_F_TX_VLAN : 0);
+        (vlan_insert ? RTE_MBUF_F_TX_VLAN : 0) | (tso ? RTE_MBUF_F_TX_TCP_SEG : 0);
+    /// Those of a packet that has a WQE of its own.
+    static constexpr std::uint64_t alone_flags = session_flags & (RTE_MBUF_F_TX_VLAN | RTE_MBUF_F_TX_TCP_SEG);
     /// Control and Ethernet segment of a session.
     static constexpr std::uint32_t session_head_ds = 2;
 
@@ -120,7 +124,7 @@ class Burst {
             std::min({free_wqebbs() * mlx5::ds_per_wqebb, to_end * mlx5::ds_per_wqebb, mlx5::max_wqe_ds});
         if (limit_ds <= session_head_ds) return 0;
         const std::uint64_t flags = mbufs[0]->ol_flags & session_flags;
-        if (vlan_insert && (flags & RTE_MBUF_F_TX_VLAN) != 0) return 0;
+        if ((flags & alone_flags) != 0) return 0;
 
         std::byte* const wqe = wqe_at_pi();
         Session session{.ds = wqe + session_head_ds * mlx5::ds_bytes,
@@ -274,6 +278,7 @@ class Burst {
     /// A SEND WQE of its own for any packet; false if there is no room or it is refused.
     bool put_alone(rte_mbuf** slot_of_mbuf) noexcept {
         rte_mbuf* const mbuf = *slot_of_mbuf;
+        if (tso && (mbuf->ol_flags & RTE_MBUF_F_TX_TCP_SEG) != 0) return put_tso(slot_of_mbuf);
         const std::uint32_t frame_bytes = multi_segment ? mbuf->pkt_len : mbuf->data_len;
         if (!length_fits(frame_bytes))
             return refuse(frame_bytes < Encap::min_frame_bytes ? TxRefusal::too_short : TxRefusal::too_long);
@@ -302,15 +307,50 @@ class Burst {
         if constexpr (has_header)
             cursor.copy(mlx5::eth_header_offset, header_bytes.data(), header.inlined_bytes);
         cursor.advance(mlx5::eth_segment_ds(header.inlined_bytes));
-        const std::uint32_t data_ds =
-            write_segments(mbuf, frame_bytes, header.taken_bytes, cursor, limit_ds - head_ds);
-        if (data_ds == no_segments) return false;
+        const std::uint32_t data_ds = write_segments(mbuf, header.taken_bytes, cursor, limit_ds - head_ds);
+        if (data_ds == no_segments || !gathered_is(frame_bytes)) return false;
         if constexpr (has_trailer) write_trailer(bytes_with_tag(mbuf, frame_bytes), cursor);
         bytes_ += frame_bytes;
         Sent sent{mbuf};
         sent.add(mbuf);
         if constexpr (inline_frames) hold(slot_of_mbuf, 1, nullptr);
         commit(wqe, mlx5::SendOpcode::send, head_ds + data_ds + tail_ds, 1, 1, sent.home());
+        return true;
+    }
+
+    /// A WQE that the HCA makes many frames of.
+    bool put_tso(rte_mbuf** slot_of_mbuf) noexcept {
+        rte_mbuf* const mbuf = *slot_of_mbuf;
+        const TxRefusal wrong = check_tso(*mbuf, {hot_.max_frame_bytes, hot_.max_tso_bytes});
+        if (wrong != TxRefusal::count) return refuse(wrong);
+        const bool tag = vlan_insert && (mbuf->ol_flags & RTE_MBUF_F_TX_VLAN) != 0;
+        const std::uint32_t taken_bytes = tso_header_bytes(*mbuf);
+        const std::uint32_t head_ds = tso_head_ds(taken_bytes + (tag ? vlan_tag_bytes : 0));
+        const std::uint32_t limit_ds = std::min(head_ds + mbuf->nb_segs, mlx5::max_wqe_ds);
+        if (mlx5::wqebbs_of_ds(limit_ds) > free_wqebbs()) return false;
+
+        std::array<std::byte, max_tso_header_bytes + vlan_tag_bytes> header;
+        const std::uint32_t inlined_bytes = copy_tso_header(*mbuf, taken_bytes, tag, header.data());
+        std::byte* const wqe = wqe_at_pi();
+        mlx5::DsCursor cursor{hot_.wqebbs, ring_end(), wqe};
+        cursor.advance(1);
+        const unsigned l3 = (mbuf->ol_flags & RTE_MBUF_F_TX_IPV4) != 0 ? unsigned{MLX5_ETH_WQE_L3_CSUM} : 0U;
+        mlx5::write_eth_segment(cursor.ds(),
+                                {.cs_flags = static_cast<std::uint8_t>(l3 | MLX5_ETH_WQE_L4_CSUM),
+                                 .mss = static_cast<std::uint16_t>(mbuf->tso_segsz),
+                                 .header_bytes = static_cast<std::uint16_t>(inlined_bytes)});
+        cursor.copy(mlx5::eth_header_offset, header.data(), inlined_bytes);
+        cursor.advance(mlx5::eth_segment_ds(inlined_bytes));
+        const std::uint32_t data_ds = write_segments(mbuf, taken_bytes, cursor, limit_ds - head_ds);
+        if (data_ds == no_segments) return false;
+        // Where the chain is not as long as it says, limits were checked for something else.
+        if (gathered_bytes_ != mbuf->pkt_len)
+            return refuse(gathered_bytes_ < mbuf->pkt_len ? TxRefusal::too_short : TxRefusal::too_long);
+        bytes_ += mbuf->pkt_len;
+        Sent sent{mbuf};
+        sent.add(mbuf);
+        if constexpr (inline_frames) hold(slot_of_mbuf, 1, nullptr);
+        commit(wqe, mlx5::SendOpcode::tso, head_ds + data_ds, 1, 1, sent.home());
         return true;
     }
 
@@ -344,8 +384,8 @@ class Burst {
 
     /// Data segments of a packet without its first `skip` bytes, at most `limit`; how many, or no_segments if
     /// the packet is refused (which is counted).
-    std::uint32_t write_segments(const rte_mbuf* mbuf, std::uint32_t frame_bytes, std::uint32_t skip,
-                                 mlx5::DsCursor& cursor, std::uint32_t limit) noexcept {
+    std::uint32_t write_segments(const rte_mbuf* mbuf, std::uint32_t skip, mlx5::DsCursor& cursor,
+                                 std::uint32_t limit) noexcept {
         std::uint32_t count = 0;
         std::uint64_t total = 0;
         for (const rte_mbuf* seg = mbuf; seg != nullptr; seg = multi_segment ? seg->next : nullptr) {
@@ -370,17 +410,19 @@ class Burst {
             cursor.advance(1);
             ++count;
         }
-        // The chain may be longer or shorter than pkt_len says; what counts is what the HCA would gather.
-        if (multi_segment && !length_fits(total)) {
-            refuse(total < Encap::min_frame_bytes ? TxRefusal::too_short : TxRefusal::too_long);
-            return no_segments;
-        }
-        // What an encap says of the length must be so.
-        if (has_trailer && total != frame_bytes) [[unlikely]] {
-            refuse(total < frame_bytes ? TxRefusal::too_short : TxRefusal::too_long);
-            return no_segments;
-        }
+        gathered_bytes_ = total;
         return count;
+    }
+    /// A chain may be longer or shorter than pkt_len says; what counts is what the HCA would gather. False:
+    /// refused.
+    bool gathered_is([[maybe_unused]] std::uint32_t frame_bytes) noexcept {
+        const std::uint64_t total = gathered_bytes_;
+        if (multi_segment && !length_fits(total))
+            return refuse(total < Encap::min_frame_bytes ? TxRefusal::too_short : TxRefusal::too_long);
+        // What an encap says of the length must be so.
+        if (has_trailer && total != frame_bytes) [[unlikely]]
+            return refuse(total < frame_bytes ? TxRefusal::too_short : TxRefusal::too_long);
+        return true;
     }
 
     InlineHeader make_header(const rte_mbuf* mbuf, std::uint32_t frame_bytes, std::byte* out) noexcept {
@@ -504,6 +546,7 @@ class Burst {
     std::uint16_t pi_, mbuf_head_;
     std::byte* last_{};
     std::uint64_t bytes_{};
+    std::uint64_t gathered_bytes_{}; ///< of the chain that write_segments() took last
     std::uint32_t wqes_{};
     std::uint32_t inlined_{};
     Run run_{}; ///< what hold() gathers

@@ -4,6 +4,7 @@
 #include "base/format.hpp"
 #include "base/log.hpp"
 #include "mbufqp/mbuf_free.hpp"
+#include "mbufqp/tso.hpp"
 #include "mlx5/doorbell.hpp"
 #include "mlx5/wqe.hpp"
 
@@ -38,6 +39,7 @@ constexpr std::uint64_t describing_flags = RTE_MBUF_F_TX_IPV4 | RTE_MBUF_F_TX_IP
 std::uint64_t supported_flags(TxFeatures features) noexcept {
     std::uint64_t flags = describing_flags;
     if (features.has(TxFeature::checksum)) flags |= RTE_MBUF_F_TX_IP_CKSUM | RTE_MBUF_F_TX_L4_MASK;
+    if (features.has(TxFeature::tso)) flags |= RTE_MBUF_F_TX_TCP_SEG;
     if (features.has(TxFeature::vlan_insert)) flags |= RTE_MBUF_F_TX_VLAN;
     return flags;
 }
@@ -118,6 +120,7 @@ void TxQueue::set_up(const TxQueueConfig& config) noexcept {
     hot_.max_signalled =
         static_cast<std::uint16_t>(std::min(config.cq.size.entries() - spare_cqes, max_entries));
     hot_.max_frame_bytes = config.max_frame_bytes;
+    hot_.max_tso_bytes = config.max_tso_bytes;
     hot_.min_inline_bytes = static_cast<std::uint8_t>(config.min_inline_bytes);
     hot_.inline_max_bytes = static_cast<std::uint16_t>(std::min(config.inline_max_bytes, 0xffffU));
     hot_.encap_context = config.encap_context;
@@ -304,26 +307,34 @@ int TxQueue::descriptor_status(std::uint16_t offset) noexcept {
     return offset < entries - in_flight() ? RTE_ETH_TX_DESC_DONE : RTE_ETH_TX_DESC_FULL;
 }
 
+/// Why put would not take the packet, as far as its shape and flags tell; `count`: nothing.
+TxRefusal TxQueue::check(const rte_mbuf& mbuf) const noexcept {
+    // An SCTP checksum is a CRC-32c, which the HCA does not do.
+    const bool sctp = (mbuf.ol_flags & RTE_MBUF_F_TX_L4_MASK) == RTE_MBUF_F_TX_SCTP_CKSUM;
+    if ((mbuf.ol_flags & RTE_MBUF_F_TX_OFFLOAD_MASK & ~supported_flags(cold_.features)) != 0 || sctp)
+        return TxRefusal::offload;
+    std::uint32_t max_segments = cold_.features.has(TxFeature::multi_segment)
+                                     ? mlx5::max_wqe_ds - cold_.encap.own_ds(cold_.features)
+                                     : 1;
+    if ((mbuf.ol_flags & RTE_MBUF_F_TX_TCP_SEG) != 0) {
+        const TxRefusal wrong = check_tso(mbuf, {hot_.max_frame_bytes, hot_.max_tso_bytes});
+        if (wrong != TxRefusal::count) return wrong;
+        const std::uint32_t tag_bytes = (mbuf.ol_flags & RTE_MBUF_F_TX_VLAN) != 0 ? vlan_tag_bytes : 0;
+        max_segments = mlx5::max_wqe_ds - tso_head_ds(tso_header_bytes(mbuf) + tag_bytes);
+    } else if (mbuf.pkt_len < cold_.encap.min_frame_bytes) {
+        return TxRefusal::too_short;
+    } else if (mbuf.pkt_len > hot_.max_frame_bytes) {
+        return TxRefusal::too_long;
+    }
+    return mbuf.nb_segs > max_segments ? TxRefusal::too_many_segments : TxRefusal::count;
+}
+
 std::uint16_t TxQueue::prepare(rte_mbuf** mbufs, std::uint16_t count, TxRefusal& reason) noexcept {
-    const std::uint64_t refused_flags = RTE_MBUF_F_TX_OFFLOAD_MASK & ~supported_flags(cold_.features);
-    const std::uint32_t max_segments = cold_.features.has(TxFeature::multi_segment)
-                                           ? mlx5::max_wqe_ds - cold_.encap.own_ds(cold_.features)
-                                           : 1;
     for (std::uint16_t i = 0; i < count; ++i) {
-        const rte_mbuf& mbuf = *mbufs[i];
-        // An SCTP checksum is a CRC-32c, which the HCA does not do.
-        const bool sctp = (mbuf.ol_flags & RTE_MBUF_F_TX_L4_MASK) == RTE_MBUF_F_TX_SCTP_CKSUM;
-        if ((mbuf.ol_flags & refused_flags) != 0 || sctp)
-            reason = TxRefusal::offload;
-        else if (mbuf.pkt_len < cold_.encap.min_frame_bytes)
-            reason = TxRefusal::too_short;
-        else if (mbuf.pkt_len > hot_.max_frame_bytes)
-            reason = TxRefusal::too_long;
-        else if (mbuf.nb_segs > max_segments)
-            reason = TxRefusal::too_many_segments;
-        else
-            continue;
-        refuse(reason);
+        const TxRefusal wrong = check(*mbufs[i]);
+        if (wrong == TxRefusal::count) continue;
+        reason = wrong;
+        refuse(wrong);
         return i;
     }
     return count;

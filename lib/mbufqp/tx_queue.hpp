@@ -49,6 +49,7 @@ struct TxQueueConfig {
     std::uint32_t min_inline_bytes{}; ///< header bytes the device demands inline, 0..18; sets inline_header
     std::uint32_t inline_max_bytes{}; ///< inline_frames: longest frame copied into a WQE
     std::uint32_t max_frame_bytes{1518}; ///< longest frame taken, without FCS and inserted tag
+    std::uint32_t max_tso_bytes{};       ///< tso: longest payload of a packet to be segmented
     KeySource keys{};
     QpRecovery recovery{};
     EncapShape encap{encap_shape<Ethernet>()}; ///< encap_shape<E>() of the encap whose burst is used
@@ -93,6 +94,7 @@ struct alignas(64) TxHot {
     std::uint64_t packets{}, bytes{}, wqes{}, doorbells{};
     const std::atomic<std::uint32_t>* generation{};
     const void* encap_context{};
+    std::uint32_t max_tso_bytes{};
     std::uint16_t inline_max_bytes{};
     std::uint8_t min_inline_bytes{};
     bool flush_doorbell{}; ///< the UAR is write-combining
@@ -199,6 +201,7 @@ class TxQueue {
     ~TxQueue() = default;
 
     static Status check(const TxQueueConfig& config);
+    TxRefusal check(const rte_mbuf& mbuf) const noexcept;
     Status allocate(const TxQueueConfig& config);
     void set_up(const TxQueueConfig& config) noexcept;
     void post_nop() noexcept;

@@ -13,6 +13,7 @@ namespace stride::mbufqp {
     X(too_short, "shorter than a header")                                                                    \
     X(too_long, "longer than the port takes")                                                                \
     X(no_key, "memory cannot be registered")                                                                 \
+    X(bad_tso, "asks for segmentation of something else than TCP over IP with short headers")                \
     X(offload, "asks for an offload that the queue does not have")                                           \
     X(no_address, "encapsulation has no destination for it")                                                 \
     X(not_forwarding, "the port drops all that is sent")

@@ -86,6 +86,7 @@ std::uint64_t tx_offload_capabilities(const Port& port) noexcept {
     if (caps.tx_checksum)
         offloads |=
             RTE_ETH_TX_OFFLOAD_IPV4_CKSUM | RTE_ETH_TX_OFFLOAD_UDP_CKSUM | RTE_ETH_TX_OFFLOAD_TCP_CKSUM;
+    if (caps.tx_checksum && caps.max_tso_bytes != 0) offloads |= RTE_ETH_TX_OFFLOAD_TCP_TSO;
     return offloads;
 }
 
@@ -138,11 +139,11 @@ int tx_burst_mode_get(rte_eth_dev* dev, std::uint16_t queue, rte_eth_burst_mode*
     const auto name = [&](mbufqp::TxFeature feature, const char* text) {
         return features.has(feature) ? text : "";
     };
-    std::snprintf(mode->info, sizeof mode->info, "mbufqp%s%s%s%s%s",
+    std::snprintf(mode->info, sizeof mode->info, "mbufqp%s%s%s%s%s%s",
                   name(mbufqp::TxFeature::multi_packet, " multi-packet"),
                   name(mbufqp::TxFeature::inline_frames, " inline"),
                   name(mbufqp::TxFeature::multi_segment, " multi-segment"),
-                  name(mbufqp::TxFeature::checksum, " checksum"),
+                  name(mbufqp::TxFeature::checksum, " checksum"), name(mbufqp::TxFeature::tso, " TSO"),
                   name(mbufqp::TxFeature::fast_free, " fast-free"));
     return 0;
 }

@@ -49,6 +49,7 @@ mbufqp::TxFeatures features_of(const Port& port) noexcept {
     constexpr std::uint64_t checksums =
         RTE_ETH_TX_OFFLOAD_IPV4_CKSUM | RTE_ETH_TX_OFFLOAD_UDP_CKSUM | RTE_ETH_TX_OFFLOAD_TCP_CKSUM;
     if ((offloads & checksums) != 0) features |= mbufqp::TxFeature::checksum;
+    if ((offloads & RTE_ETH_TX_OFFLOAD_TCP_TSO) != 0) features |= mbufqp::TxFeature::tso;
     if ((offloads & RTE_ETH_TX_OFFLOAD_VLAN_INSERT) != 0) features |= mbufqp::TxFeature::vlan_insert;
     if ((offloads & RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE) != 0) features |= mbufqp::TxFeature::fast_free;
     if (port.device->caps().enhanced_mpw) features |= mbufqp::TxFeature::multi_packet;
@@ -66,6 +67,7 @@ mbufqp::TxQueueConfig config_of(TxSlot& slot, const RunningTxq& running) noexcep
     config.min_inline_bytes = port.device->caps().min_inline_bytes;
     config.inline_max_bytes = port.args.inline_threshold_bytes.value_or(0);
     config.max_frame_bytes = port.wanted_frame_bytes();
+    config.max_tso_bytes = port.device->caps().max_tso_bytes;
     config.keys = {find_key, &slot, port.keys.generation_word()};
     config.recovery = {recover_qp, &slot};
     config.socket = slot.socket;

@@ -24,6 +24,7 @@ struct SentFrame {
     std::uint8_t cs_flags{};
     std::uint8_t opcode{};
     unsigned in_wqe{};                   ///< position in its WQE
+    std::uint32_t mss{}, header_bytes{}; ///< TSO: the packet is shown whole
     std::vector<std::uint8_t> address{}; ///< datagram segment of an underlay QP's WQE
 };
 
@@ -138,21 +139,23 @@ class FakeHca {
             ++nops_;
             return count == 1 || complain("NOP with segments");
         }
-        if (opcode != MLX5_OPCODE_SEND && opcode != 0x29) return complain("opcode");
+        const bool tso = opcode == MLX5_OPCODE_TSO;
+        if (opcode != MLX5_OPCODE_SEND && opcode != 0x29 && !tso) return complain("opcode");
         if (count < 2 + address_ds_) return complain("no Ethernet segment");
         for (std::uint32_t i = 0; address_ds_ != 0 && i < 16; ++i)
             if (*byte(address_ds_ * 16 + i) != std::byte{0}) return complain("pad not 0");
         mlx5_wqe_eth_seg eth{};
         std::memcpy(&eth, ds(1 + address_ds_), 16);
-        if (eth.rsvd0 != 0 || eth.rsvd1 != 0 || eth.rsvd2 != 0 || eth.mss != 0)
+        if (eth.rsvd0 != 0 || eth.rsvd1 != 0 || eth.rsvd2 != 0 || (eth.mss != 0) != tso)
             return complain("Ethernet segment");
         if ((eth.cs_flags & ~(MLX5_ETH_WQE_L3_CSUM | MLX5_ETH_WQE_L4_CSUM)) != 0) return complain("cs_flags");
-        return opcode == MLX5_OPCODE_SEND ? send(eth, count) : session(eth, count);
+        return opcode == 0x29 ? session(eth, count) : send(opcode, eth, count);
     }
 
-    bool send(const mlx5_wqe_eth_seg& eth, std::uint32_t count) {
+    bool send(std::uint8_t opcode, const mlx5_wqe_eth_seg& eth, std::uint32_t count) {
         const std::uint32_t header = be16toh(eth.inline_hdr_sz);
-        SentFrame frame{{}, eth.cs_flags, MLX5_OPCODE_SEND, 0};
+        SentFrame frame{{}, eth.cs_flags, opcode, 0, be16toh(eth.mss), header};
+        if (opcode == MLX5_OPCODE_TSO && header < 54) return complain("TSO header");
         for (std::uint32_t i = 0; address_ds_ != 0 && i < 48; ++i)
             frame.address.push_back(std::to_integer<std::uint8_t>(*byte(16 + i)));
         for (std::uint32_t i = 0; i < header; ++i)

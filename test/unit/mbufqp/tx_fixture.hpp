@@ -33,6 +33,7 @@ struct QueueOptions {
     std::uint32_t min_inline_bytes{};
     std::uint32_t inline_max_bytes{};
     std::uint32_t max_frame_bytes{9618};
+    std::uint32_t max_tso_bytes{262144};
     mbufqp::EncapKind encap{};
     const void* encap_context{};
 };
@@ -74,6 +75,7 @@ class TxFixture : public ::testing::Test {
         config.features = options.features;
         config.min_inline_bytes = options.min_inline_bytes;
         config.inline_max_bytes = options.inline_max_bytes;
+        config.max_tso_bytes = options.max_tso_bytes;
         config.max_frame_bytes = options.max_frame_bytes;
         config.encap = mbufqp::encap_shape_of(options.encap);
         config.encap_context = options.encap_context;
