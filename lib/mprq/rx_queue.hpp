@@ -68,7 +68,7 @@ struct RxQueueConfig {
     RxOffloads offloads{};
     RxQueueOwner owner{};
 
-    static constexpr std::uint32_t copy_threshold_bound_bytes = 128;
+    static constexpr std::uint32_t copy_threshold_bound_bytes = 0; ///< 64 bytes copied: 21 cycles, bound: 17
     static constexpr std::uint32_t copy_threshold_attached_bytes = 256; ///< freeing such mbufs costs more
     static constexpr std::uint32_t default_headroom_bytes = 128;
 };

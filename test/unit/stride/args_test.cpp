@@ -34,7 +34,7 @@ TEST(StrideArgs, DeviceAloneIsEnoughAndTheRestIsLeftToTheDriver) {
 TEST(StrideArgs, EveryKeyIsTaken) {
     const auto args =
         parse_args("port=2,log_stride_bytes=11,log_strides=6,copy_threshold_bytes=0,copy_always=1,"
-                   "cqe_compression=0,inline_threshold_bytes=96,ibdev=rocep1s0f0");
+                   "cqe_compression=1,inline_threshold_bytes=96,ibdev=rocep1s0f0");
     ASSERT_TRUE(args.ok()) << args.error().what;
     EXPECT_EQ(args.value().ibdev, "rocep1s0f0");
     EXPECT_EQ(args.value().port, 2);
@@ -42,7 +42,7 @@ TEST(StrideArgs, EveryKeyIsTaken) {
     EXPECT_EQ(args.value().log_strides, 6U);
     EXPECT_EQ(args.value().copy_threshold_bytes, 0U);
     EXPECT_TRUE(args.value().copy_always);
-    EXPECT_FALSE(args.value().cqe_compression);
+    EXPECT_TRUE(args.value().cqe_compression);
     EXPECT_EQ(args.value().inline_threshold_bytes, 96U);
 }
 
