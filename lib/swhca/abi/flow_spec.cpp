@@ -30,6 +30,17 @@ int read_spec(Spec spec, T& value) {
     return 0;
 }
 
+// enum ib_ipv4_flags of the kernel
+constexpr std::uint8_t ipv4_dont_fragment = 2, ipv4_more_fragments = 4;
+constexpr std::uint32_t ipv6_flow_label_bits = 0xfffff;
+
+/// As they stand in a header's three flag bits: DF 2, MF 1.
+constexpr std::uint8_t header_flags(std::uint8_t flags) noexcept {
+    return static_cast<std::uint8_t>((flags & ipv4_dont_fragment) |
+                                     ((flags & ipv4_more_fragments) != 0 ? 1U : 0U));
+}
+
+std::uint32_t host32(__be32 wire) noexcept { return stride::be32::from_wire(wire).host(); }
 std::uint16_t host16(__be16 wire) noexcept { return stride::be16::from_wire(wire).host(); }
 
 template <std::size_t N, class T>
@@ -77,8 +88,14 @@ int parse_eth(Spec bytes, FlowMatch& match) {
 int parse_ipv4(Spec bytes, FlowMatch& match) {
     ib_uverbs_flow_spec_ipv4 spec;
     if (const int error = read_spec(bytes, spec)) return error;
-    if (spec.mask.tos != 0 || spec.mask.ttl != 0 || spec.mask.flags != 0)
-        return unsupported("IPv4 TOS, TTL or flags");
+    if ((spec.mask.flags & ~(ipv4_dont_fragment | ipv4_more_fragments)) != 0)
+        return unsupported("IPv4 flags but DF and MF");
+    match.ip_tos = spec.val.tos;
+    match.ip_tos_mask = spec.mask.tos;
+    match.ip_ttl = spec.val.ttl;
+    match.ip_ttl_mask = spec.mask.ttl;
+    match.ip_flags = header_flags(spec.val.flags);
+    match.ip_flags_mask = header_flags(spec.mask.flags);
     copy_bytes(match.src_ip, spec.val.src_ip);
     copy_bytes(match.src_ip_mask, spec.mask.src_ip);
     copy_bytes(match.dst_ip, spec.val.dst_ip);
@@ -90,8 +107,14 @@ int parse_ipv4(Spec bytes, FlowMatch& match) {
 int parse_ipv6(Spec bytes, FlowMatch& match) {
     ib_uverbs_flow_spec_ipv6 spec;
     if (const int error = read_spec(bytes, spec)) return error;
-    if (spec.mask.flow_label != 0 || spec.mask.traffic_class != 0 || spec.mask.hop_limit != 0)
-        return unsupported("IPv6 flow label, traffic class or hop limit");
+    match.ip6_flow_label = host32(spec.val.flow_label);
+    match.ip6_flow_label_mask = host32(spec.mask.flow_label);
+    if ((match.ip6_flow_label_mask & ~ipv6_flow_label_bits) != 0)
+        return unsupported("more than 20 bits of an IPv6 flow label");
+    match.ip_tos = spec.val.traffic_class;
+    match.ip_tos_mask = spec.mask.traffic_class;
+    match.ip_ttl = spec.val.hop_limit;
+    match.ip_ttl_mask = spec.mask.hop_limit;
     copy_bytes(match.src_ip, spec.val.src_ip);
     copy_bytes(match.src_ip_mask, spec.mask.src_ip);
     copy_bytes(match.dst_ip, spec.val.dst_ip);

@@ -9,6 +9,7 @@
 
 #include <cerrno>
 #include <cstdarg>
+#include <cstring>
 #include <fcntl.h>
 #include <linux/netlink.h>
 #include <rdma/mlx5-abi.h>
@@ -16,7 +17,9 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <sys/uio.h>
 #include <unistd.h>
+#include <vector>
 
 namespace {
 
@@ -44,6 +47,8 @@ constinit Real<int(int, int, struct stat64*)> real_fxstat64{"__fxstat64"};
 constinit Real<int(int, const char*, struct stat*, int)> real_fstatat{"fstatat"};
 constinit Real<int(int, const char*, struct stat64*, int)> real_fstatat64{"fstatat64"};
 constinit Real<int(int, int, int)> real_socket{"socket"};
+constinit Real<ssize_t(int, const iovec*, int)> real_writev{"writev"};
+constinit Real<ssize_t(int, msghdr*, int)> real_recvmsg{"recvmsg"};
 
 /// The command file behind `fd`, or nullptr.
 Descriptors::File command_file(int fd) {
@@ -98,6 +103,42 @@ bool page_is_offered(OpenFile& file, size_t length, off_t offset) {
     return true;
 }
 
+/// One command may lie in several pieces.
+ssize_t write_pieces(Descriptors::File file, const iovec* pieces, int count) {
+    std::vector<std::byte> command;
+    for (int i = 0; i < count; ++i) {
+        const auto* begin = static_cast<const std::byte*>(pieces[i].iov_base);
+        command.insert(command.end(), begin, begin + pieces[i].iov_len);
+    }
+    return write_command(std::move(file), command.data(), command.size());
+}
+
+/// A descriptor that came through a socket: if it is the same open file as one that is watched, so is this.
+void watch_received(int fd) {
+    struct stat64 received {};
+    if (real_fstat64(fd, &received) != 0) return;
+    for (auto& [known, file] : descriptors().all()) {
+        struct stat64 info {};
+        if (known == fd || real_fstat64(known, &info) != 0) continue;
+        if (info.st_dev != received.st_dev || info.st_ino != received.st_ino) continue;
+        descriptors().watch(fd, std::move(file));
+        return;
+    }
+}
+
+void watch_received(const msghdr& message) {
+    for (const cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr;
+         part = CMSG_NXTHDR(const_cast<msghdr*>(&message), const_cast<cmsghdr*>(part))) {
+        if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) continue;
+        const std::size_t count = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        for (std::size_t i = 0; i < count; ++i) {
+            int fd = -1;
+            std::memcpy(&fd, CMSG_DATA(part) + i * sizeof fd, sizeof fd);
+            watch_received(fd);
+        }
+    }
+}
+
 template <class MapFunction>
 void* map(MapFunction& real, void* at, size_t length, int protection, int flags, int fd, off_t offset) {
     if ((flags & MAP_ANONYMOUS) == 0) {
@@ -149,6 +190,16 @@ SWHCA_INTERPOSE(ssize_t, __read_chk, (int fd, void* data, size_t size, size_t)) 
 SWHCA_INTERPOSE(ssize_t, write, (int fd, const void* data, size_t size)) {
     if (auto file = command_file(fd); file != nullptr) return write_command(std::move(file), data, size);
     return real_write(fd, data, size);
+}
+SWHCA_INTERPOSE(ssize_t, writev, (int fd, const iovec* pieces, int count)) {
+    if (auto file = command_file(fd); file != nullptr) return write_pieces(std::move(file), pieces, count);
+    return real_writev(fd, pieces, count);
+}
+SWHCA_INTERPOSE(ssize_t, recvmsg, (int fd, msghdr* message, int flags)) {
+    const ssize_t received = real_recvmsg(fd, message, flags);
+    if (received >= 0 && message->msg_controllen != 0 && swhca::preload::model_if_made() != nullptr)
+        watch_received(*message);
+    return received;
 }
 SWHCA_INTERPOSE(int, ioctl, (int fd, unsigned long request, void* argument)) {
     // As a kernel that has the ioctl ABI, but not this method: libibverbs then writes the command, if it can

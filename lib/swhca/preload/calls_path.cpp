@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // libc calls that take a path.
 #include "swhca/abi/sysfs.hpp"
+#include "swhca/preload/descriptors.hpp"
 #include "swhca/preload/interpose.hpp"
 #include "swhca/preload/paths.hpp"
 
@@ -80,6 +81,9 @@ using Filter = int(const dirent*);
 using Order = int(const dirent**, const dirent**);
 constinit Real<int(const char*, dirent***, Filter*, Order*)> real_scandir{"scandir"},
     real_scandir64{"scandir64"};
+constinit Real<int(int, const char*, dirent***, Filter*, Order*)> real_scandirat{"scandirat"};
+constinit Real<std::FILE*(const char*, const char*, std::FILE*)> real_freopen{"freopen"};
+constinit Real<int(int, const char*, std::uint32_t)> real_inotify_add_watch{"inotify_add_watch"};
 
 } // namespace
 
@@ -145,8 +149,14 @@ SWHCA_INTERPOSE(int, __fxstatat64,
 SWHCA_INTERPOSE(int, statx, (int directory, const char* path, int flags, unsigned mask, struct statx* info)) {
     const Path ours(directory, path, false);
     const int result = real_statx(directory, ours.get(), flags, mask, info);
-    if (result == 0 && ours.uverbs() >= 0) {
-        const auto number = swhca::uverbs_number(static_cast<unsigned>(ours.uverbs()));
+    int index = ours.uverbs();
+    if ((flags & AT_EMPTY_PATH) != 0 && path != nullptr && path[0] == '\0') {
+        const auto file = swhca::preload::descriptors().find(directory);
+        if (file != nullptr && file->kind() == swhca::preload::OpenFile::Kind::command)
+            index = static_cast<int>(file->context().device->index);
+    }
+    if (result == 0 && index >= 0) {
+        const auto number = swhca::uverbs_number(static_cast<unsigned>(index));
         info->stx_mode = S_IFCHR | 0666;
         info->stx_rdev_major = number.major;
         info->stx_rdev_minor = number.minor;
@@ -184,6 +194,16 @@ SWHCA_INTERPOSE(std::FILE*, fopen64, (const char* path, const char* mode)) {
     return real_fopen64(Path(path, true).get(), mode);
 }
 SWHCA_INTERPOSE(DIR*, opendir, (const char* path)) { return real_opendir(Path(path).get()); }
+SWHCA_INTERPOSE(std::FILE*, freopen, (const char* path, const char* mode, std::FILE* stream)) {
+    return real_freopen(Path(path, true).get(), mode, stream);
+}
+SWHCA_INTERPOSE(int, scandirat,
+                (int directory, const char* path, dirent*** names, Filter* filter, Order* order)) {
+    return real_scandirat(directory, Path(directory, path, false).get(), names, filter, order);
+}
+SWHCA_INTERPOSE(int, inotify_add_watch, (int fd, const char* path, std::uint32_t mask)) {
+    return real_inotify_add_watch(fd, Path(path).get(), mask);
+}
 SWHCA_INTERPOSE(int, scandir, (const char* path, dirent*** names, Filter* filter, Order* order)) {
     return real_scandir(Path(path).get(), names, filter, order);
 }

@@ -44,6 +44,11 @@ Descriptors::File Descriptors::find_slow(int fd) {
     return at == files_.end() ? nullptr : at->second;
 }
 
+std::vector<std::pair<int, Descriptors::File>> Descriptors::all() {
+    std::scoped_lock lock{mutex_};
+    return {files_.begin(), files_.end()};
+}
+
 void Descriptors::watch(int fd, File file) {
     File replaced;
     std::scoped_lock lock{mutex_};

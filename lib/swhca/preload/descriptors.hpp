@@ -10,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <sys/types.h>
+#include <utility>
 #include <vector>
 
 namespace swhca::preload {
@@ -57,6 +58,8 @@ class Descriptors {
         return find_slow(fd);
     }
     void watch(int fd, File file);
+    /// Every watched descriptor with its file, as of now.
+    std::vector<std::pair<int, File>> all();
     /// Forgets `fd`. The returned file closes when its last holder lets go; hold no lock then.
     File forget(int fd);
     /// Forgets all from `first` to `last`.
