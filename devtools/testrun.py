@@ -85,6 +85,7 @@ def main():
     os.environ["STRIDE_TEST_SCOPE"] = "long" if options.long else "normal"
     passed, failed = 0, []
     for folder, meson_options, suites in STAGES[:1] if options.quick else STAGES:
+        suites = [*suites, *(["abi-long"] if options.long and "abi" in suites else [])]
         stage_passed, stage_failed = stage(folder, meson_options, suites)
         passed += stage_passed
         failed += stage_failed

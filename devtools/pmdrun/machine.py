@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What this machine offers: processors for the lcores and the engine, hugepages."""
 
+import contextlib
 import os
+import subprocess
+import tempfile
 
 
 def cpus():
@@ -40,3 +43,38 @@ def memory_args(wanted_mib=512):
     if free_hugepages_mib() >= wanted_mib:
         return ["--in-memory", "-m", str(wanted_mib)]
     return ["--no-huge", "-m", str(wanted_mib)]
+
+
+HUGEPAGES = "/proc/sys/vm/nr_hugepages"
+
+
+def _hugepages(count=None):
+    """Number of hugepages of the default size the machine keeps; sets it first if asked."""
+    if count is not None:
+        with open(HUGEPAGES, "w", encoding="ascii") as setting:
+            setting.write(str(count))
+    with open(HUGEPAGES, encoding="ascii") as setting:
+        return int(setting.read())
+
+
+@contextlib.contextmanager
+def hugepages(wanted_mib):
+    """EAL arguments for `wanted_mib` of memory that processes can share: hugepages, made if too few are free and given
+    back at the end. None if the machine doesn't give them."""
+    before = _hugepages() if os.geteuid() == 0 else 0
+    pages = -(-wanted_mib // 2)
+    with tempfile.TemporaryDirectory(prefix="stride-huge-") as folder:
+        mounted = False
+        try:
+            if os.geteuid() == 0:
+                if free_hugepages_mib() < wanted_mib:
+                    _hugepages(before + pages)
+                mounted = subprocess.run(["mount", "-t", "hugetlbfs", "-o", "pagesize=2M", "none", folder],
+                                         check=False, capture_output=True).returncode == 0
+            enough = mounted and free_hugepages_mib() >= wanted_mib
+            yield ["--huge-dir", folder, "-m", str(wanted_mib)] if enough else None
+        finally:
+            if mounted:
+                subprocess.run(["umount", folder], check=False)
+            if os.geteuid() == 0 and _hugepages() != before:
+                _hugepages(before)

@@ -27,20 +27,22 @@ class Testpmd:
     hca_ports: the ports of the software HCA, as `swhca run --port` takes them.
     vdevs: EAL --vdev values. args: testpmd's own arguments.
     pci: EAL -a values for net/mlx5 (pmdrun.mlx5), instead of vdevs.
-    command_prefix: a command, with its arguments, that starts testpmd inside `swhca run`.
+    primary: a Testpmd that runs on net/mlx5; this one becomes its secondary process, in its namespaces.
     """
 
     def __init__(self, build, hca_ports, vdevs, args=(), *, eal=(), memory_mib=512, start_timeout_s=60,
-                 memory_args=None, environment=None, pci=(), command_prefix=()):
+                 memory_args=None, environment=None, pci=(), primary=None):
         self.report = {}
         self.output = b""
         self._report_file = tempfile.NamedTemporaryFile(prefix="swhca-report-", suffix=".json")
-        command = [f"{build}/app/swhca/swhca", "run", "--engine", f"cpu={machine.engine_cpu()}",
-                   "--report", self._report_file.name]
+        namespaces = ["nsenter", "-t", str(primary.pid), "--net", "--mount"] if primary else []
+        engine = "manual" if primary else f"cpu={machine.engine_cpu()}"  # the primary's moves the packets
+        command = [*namespaces, f"{build}/app/swhca/swhca", "run", "--engine", engine, "--report", self._report_file.name]
         for port in hca_ports:
             command += ["--port", port]
-        command += [*(["--netdev"] if pci else []), "--", *command_prefix, "dpdk-testpmd", "--lcores",
-                    machine.lcore_map(), "--file-prefix", f"stride{os.getpid()}"]
+        companions = "--pci" if primary else "--netdev"
+        command += [*([companions] if pci else []), "--", "dpdk-testpmd", "--lcores", machine.lcore_map(),
+                    "--file-prefix", f"stride{os.getpid()}", "--proc-type", "secondary" if primary else "primary"]
         command += memory_args if memory_args is not None else machine.memory_args(memory_mib)
         command += [word for address in pci for word in ("-a", address)]
         command += [] if pci else ["--no-pci", "-d", "librte_net_stride.so"]
@@ -56,6 +58,9 @@ class Testpmd:
                                          start_new_session=True)
         os.close(terminal)
         self._read_until_prompt(start_timeout_s)
+        if b"Fail to start port" in self.output:
+            self._kill()
+            raise TestpmdError(f"a port did not start:\n{self._last_lines()}")
         for word in args:
             if word.startswith("--forward-mode="):
                 self._retry_sends(word.split("=", 1)[1])
@@ -76,6 +81,19 @@ class Testpmd:
         self._write(text.encode() + b"\n")
         printed = self._read_until_prompt(timeout_s)
         return printed.decode(errors="replace").replace("\r", "").split("\n", 1)[-1]
+
+    def command_printing(self, text, pattern, count, timeout_s=30):
+        """Types a command that makes forwarding print, in the middle of prompts even; waits until `pattern` was
+        printed `count` times and nothing more comes; returns all of it."""
+        begun, deadline = len(self.output), time.monotonic() + timeout_s
+        self._write(text.encode() + b"\n")
+        while time.monotonic() < deadline:
+            ready, _, _ = select.select([self._tty], [], [], 0.3)
+            if ready:
+                self.output += os.read(self._tty, 65536)
+            elif self.output.count(pattern.encode(), begun) >= count:
+                break
+        return self.output[begun:].decode(errors="replace")
 
     def stats(self, port):
         """`show port stats`: {'RX-packets': n, ...}."""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Runs the unittest modules named on the command line and prints TAP, one line a test, as meson reads it.
 
-usage: tap.py BUILD_FOLDER MODULE...      a module is a name in this folder, or a path without .py
+usage: tap.py BUILD_FOLDER MODULE...      a module is a name in this folder, or the path of one
 """
 
 import os
@@ -56,7 +56,7 @@ def main():
     """Loads, counts, runs."""
     os.environ["STRIDE_BUILD"] = os.path.abspath(sys.argv[1])
     sys.path.extend(folder for folder in map(os.path.dirname, sys.argv[2:]) if folder)
-    suite = unittest.defaultTestLoader.loadTestsFromNames([os.path.basename(path) for path in sys.argv[2:]])
+    suite = unittest.defaultTestLoader.loadTestsFromNames([os.path.basename(path).removesuffix(".py") for path in sys.argv[2:]])
     result = TapResult()
     suite.run(result)
     print(f"1..{result.number}")
