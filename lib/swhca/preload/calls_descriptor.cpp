@@ -85,14 +85,22 @@ void forget_replaced(int from, int fd) {
     if (real_fcntl(from, F_GETFD, 0L) >= 0) descriptors().forget(fd);
 }
 
+unsigned window_of(off_t offset) noexcept {
+    return static_cast<unsigned>(static_cast<std::uint64_t>(offset) / swhca::uar::window_offset(1));
+}
+
+bool is_clock(off_t offset) noexcept {
+    return window_of(offset) == MLX5_IB_MMAP_CORE_CLOCK || window_of(offset) == MLX5_IB_MMAP_CLOCK_INFO;
+}
+
 /// Does what `map` does if the offset names a page that libmlx5 may map (mlx5-abi.h, mlx5_ib_mmap_cmd).
 bool page_is_offered(OpenFile& file, size_t length, off_t offset) {
     namespace uar = swhca::uar;
     const auto page = static_cast<std::uint64_t>(offset) / uar::page_bytes;
-    const auto window = static_cast<unsigned>(page / uar::window_pages);
+    const unsigned window = window_of(offset);
     const bool registers = window == MLX5_IB_MMAP_REGULAR_PAGE || window == MLX5_IB_MMAP_WC_PAGE ||
                            window == MLX5_IB_MMAP_NC_PAGE;
-    const bool clock = window == MLX5_IB_MMAP_CORE_CLOCK || window == MLX5_IB_MMAP_CLOCK_INFO;
+    const bool clock = is_clock(offset);
     const unsigned pages = clock ? 1 : uar::pages;
     if ((!registers && !clock && window != MLX5_IB_MMAP_ALLOC_WC) || page % uar::window_pages >= pages ||
         length != uar::page_bytes || file.is_dead())
@@ -142,8 +150,10 @@ void watch_received(const msghdr& message) {
 template <class MapFunction>
 void* map(MapFunction& real, void* at, size_t length, int protection, int flags, int fd, off_t offset) {
     if ((flags & MAP_ANONYMOUS) == 0) {
-        if (auto file = command_file(fd); file != nullptr && !page_is_offered(*file, length, offset))
-            return fail<void*>(EINVAL, MAP_FAILED);
+        if (auto file = command_file(fd); file != nullptr) {
+            if (!page_is_offered(*file, length, offset)) return fail<void*>(EINVAL, MAP_FAILED);
+            if ((protection & PROT_WRITE) != 0 && is_clock(offset)) return fail<void*>(EPERM, MAP_FAILED);
+        }
     }
     return real(at, length, protection, flags, fd, offset);
 }
