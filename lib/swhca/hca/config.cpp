@@ -158,8 +158,11 @@ Result<bool> set_port_key(PortConfig& port, const std::string& key, const std::s
         if (value != "none" && value != "l2") return bad_value(key, value, "none or l2");
         port.caps.min_inline_mode = value == "l2" ? 1 : 0;
     } else if (key == "link_layer") {
-        if (value != "ib" && value != "eth") return bad_value(key, value, "eth or ib");
+        if (value != "ib" && value != "eth" && value != "opa") return bad_value(key, value, "eth, ib or opa");
         port.link_layer = value == "ib" ? LinkLayer::infiniband : LinkLayer::ethernet;
+        port.options.format = value == "ib"    ? WireFormat::infiniband
+                              : value == "opa" ? WireFormat::opa
+                                               : WireFormat::ethernet;
     } else if (key == "lid" || key == "sm_lid") {
         if (!parse_lid(value, key == "lid" ? port.lid : port.sm_lid))
             return bad_value(key, value, "1 to 49151");
@@ -183,7 +186,7 @@ constexpr PlainKey plain_keys[] = {
     {"max_frame", "64 to 65535 bytes"},
     {"pause", "on: frames wait for a receive WQE; off: they are dropped"},
     {"min_inline", "none or l2: what the device demands inline when sending"},
-    {"link_layer", "eth (default) or ib: InfiniBand"},
+    {"link_layer", "eth (default), ib: InfiniBand, or opa: raw packets are Omni-Path's (16B)"},
     {"lid", "1 to 49151: the port's LID; default 1, 2, ... by position (ib)"},
     {"sm_lid", "1 to 49151: LID of the subnet manager; default 1 (ib)"},
     {"pkey", "0xffff+0x8001: partition keys, the first at index 0; default 0xffff"},

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "swhca/wire/make_wire.hpp"
 
+#include "swhca/wire/decorated.hpp"
 #include "swhca/wire/gen.hpp"
 #include "swhca/wire/loop.hpp"
 #include "swhca/wire/options.hpp"
 #include "swhca/wire/pair.hpp"
 #include "swhca/wire/pcap.hpp"
+#include "swhca/wire/shm.hpp"
+#include "swhca/wire/switch.hpp"
 
 namespace swhca {
 namespace {
@@ -61,15 +64,26 @@ WireResult make_pcap(const PortOptions& options) {
     return WireResult{std::make_unique<PcapWire>(std::move(input), std::move(output), settings.value())};
 }
 
-} // namespace
-
-WireResult make_wire(const PortOptions& options) {
+WireResult make_plain_wire(const PortOptions& options) {
     if (options.wire == "pair") return make_pair(options);
     if (options.wire == "loop") return make_loop(options);
     if (options.wire == "pcap") return make_pcap(options);
+    if (options.wire == "switch") return SwitchWire::make(options);
+    if (options.wire == "shm") return ShmWire::make(options);
     if (options.wire == "gen") return make_gen_wire(options);
     return Error{EINVAL, "port " + options.name + ": wire=" + options.wire +
-                             ": no such wire; there are pair, loop, pcap and gen"};
+                             ": no such wire; there are pair, loop, switch, shm, pcap and gen"};
+}
+
+} // namespace
+
+WireResult make_wire(const PortOptions& options) {
+    PortOptions plain = options;
+    const Result<Decoration> decoration = take_decoration(plain);
+    if (!decoration) return decoration.error();
+    WireResult wire = make_plain_wire(plain);
+    if (!wire) return wire;
+    return decorate(std::move(wire).value(), decoration.value(), options);
 }
 
 } // namespace swhca

@@ -31,6 +31,11 @@ struct Extent {
     std::uint32_t length;
 };
 
+int link_type_of(WireFormat format) noexcept {
+    if (format == WireFormat::infiniband) return DLT_INFINIBAND;
+    return format == WireFormat::opa ? DLT_USER0 : DLT_EN10MB;
+}
+
 Error link_type_error(const std::string& path, int link_type) {
     const char* name = pcap_datalink_val_to_name(link_type);
     return {EINVAL, strprintf("%s: link type %s (%d) is not Ethernet", path.c_str(),
@@ -84,13 +89,14 @@ CaptureWriter::CaptureWriter(std::string path, pcap* handle, pcap_dumper* dumper
     , handle_{handle}
     , dumper_{dumper} {}
 
-Result<CaptureWriter> CaptureWriter::create(const std::string& path) {
+Result<CaptureWriter> CaptureWriter::create(const std::string& path, WireFormat format) {
     std::unique_ptr<pcap, CloseHandle> handle{
-        pcap_open_dead_with_tstamp_precision(DLT_EN10MB, snap_bytes, PCAP_TSTAMP_PRECISION_NANO)};
+        pcap_open_dead_with_tstamp_precision(link_type_of(format), snap_bytes, PCAP_TSTAMP_PRECISION_NANO)};
     if (!handle) return Error{ENOMEM, path + ": no memory for a capture writer"};
     pcap_dumper_t* dumper = pcap_dump_open(handle.get(), path.c_str());
     if (dumper == nullptr) return Error{EINVAL, pcap_geterr(handle.get())};
-    // The engine alone writes here; a lock would stay taken if a pass is left inside (engine/memory_guard.hpp).
+    // The engine alone writes here; a lock would stay taken if a pass is left inside
+    // (engine/memory_guard.hpp).
     __fsetlocking(pcap_dump_file(dumper), FSETLOCKING_BYCALLER);
     return CaptureWriter{path, handle.release(), dumper};
 }

@@ -33,7 +33,9 @@ class Capture {
 /// A nanosecond pcap file being written.
 class CaptureWriter {
   public:
-    static stride::Result<CaptureWriter> create(const std::string& path);
+    /// The file's link type follows `format`: Ethernet, DLT_INFINIBAND, DLT_USER0 for Omni-Path.
+    static stride::Result<CaptureWriter> create(const std::string& path,
+                                                WireFormat format = WireFormat::ethernet);
     CaptureWriter(CaptureWriter&&) noexcept = default;
     CaptureWriter& operator=(CaptureWriter&&) noexcept = default;
 
