@@ -31,6 +31,12 @@ unsigned swhca_step(unsigned budget);
 uint64_t swhca_broken(const char* name);
 
 /*
+ * Pulls the plug of a device's port (`up` 0) or puts it back: while it is out, nothing is sent or received, and the
+ * program gets PORT_ERR and PORT_ACTIVE. Returns 0, or ENODEV if there is no such device.
+ */
+int swhca_set_link(const char* device, int up);
+
+/*
  * The whole state as JSON (ports, counters, broken rules): writes at most `size` bytes with the final NUL and
  * returns the length needed without it, as snprintf.
  */

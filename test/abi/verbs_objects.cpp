@@ -4,6 +4,7 @@
 #include "verbs_fixture.hpp"
 
 #include <cerrno>
+#include <dlfcn.h>
 #include <rdma/ib_user_verbs.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -141,7 +142,8 @@ void malformed_commands_are_refused() {
     CHECK(read(fd, &byte, 1) == -1 && errno == EINVAL);
     CHECK(mmap(nullptr, 4096, PROT_READ, MAP_SHARED, fd, 1L << 20) == MAP_FAILED && errno == EINVAL);
     // The clock can be read, not set.
-    CHECK(mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 5L << 20) == MAP_FAILED && errno == EPERM);
+    CHECK(mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 5L << 20) == MAP_FAILED &&
+          errno == EPERM);
     void* clock = mmap(nullptr, 4096, PROT_READ, MAP_SHARED, fd, 5L << 20);
     CHECK(clock != MAP_FAILED && munmap(clock, 4096) == 0);
     struct stat info;
@@ -214,6 +216,29 @@ void a_forked_child_has_dead_contexts_and_may_open_its_own() {
     CHECK(ibv_query_port(end.context, 1, &port) == 0);
 }
 
+/// By swhca.h, as a test would do it.
+void a_link_that_flaps_is_told_to_every_context() {
+    using SetLink = int(const char*, int);
+    auto* set_link = reinterpret_cast<SetLink*>(dlsym(RTLD_DEFAULT, "swhca_set_link"));
+    CHECK(set_link != nullptr && set_link("no_such_device", 0) == ENODEV);
+    ibv_context* contexts[2] = {open_device("mlx5_0"), open_device("mlx5_0")};
+    for (const bool up : {false, true}) {
+        CHECK(set_link("mlx5_0", up ? 1 : 0) == 0);
+        for (ibv_context* context : contexts) {
+            ibv_async_event event{};
+            CHECK(ibv_get_async_event(context, &event) == 0);
+            CHECK(event.event_type == (up ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR));
+            CHECK(event.element.port_num == 1);
+            ibv_ack_async_event(&event);
+            ibv_port_attr port{};
+            CHECK(ibv_query_port(context, 1, &port) == 0);
+            CHECK(port.state == (up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN));
+        }
+    }
+    for (ibv_context* context : contexts)
+        CHECK(ibv_close_device(context) == 0);
+}
+
 void completion_channels_end_with_their_last_user() {
     ibv_context* context = open_device("mlx5_0");
     ibv_comp_channel* channel = ibv_create_comp_channel(context);
@@ -237,6 +262,7 @@ int main() {
     many_contexts_live_side_by_side();
     each_send_queue_has_its_own_doorbell_register();
     completion_channels_end_with_their_last_user();
+    a_link_that_flaps_is_told_to_every_context();
     a_forked_child_has_dead_contexts_and_may_open_its_own();
     closing_the_descriptor_destroys_everything();
     std::puts("verbs_objects: all passed");

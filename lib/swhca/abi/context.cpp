@@ -186,7 +186,7 @@ int query_port(const Call& call) {
     const Port& port = call.context.device->port;
     if (req.port_num != port.number)
         return refuse(Rule::bad_argument, EINVAL, "%s: port %u of 1", call.name, req.port_num);
-    const bool up = port.wire->link_up();
+    const bool up = port_is_up(port);
     ib_uverbs_query_port_resp resp{};
     const bool ethernet = port.link_layer == LinkLayer::ethernet;
     resp.port_cap_flags = port_capabilities(port);

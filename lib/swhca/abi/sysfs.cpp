@@ -123,9 +123,9 @@ std::string counter_text(const Port& port) {
 }
 
 constexpr LiveFile live_files[] = {
-    {"state", [](const Port& port) { return std::string(port.wire->link_up() ? "4: ACTIVE" : "1: DOWN"); }},
+    {"state", [](const Port& port) { return std::string(port_is_up(port) ? "4: ACTIVE" : "1: DOWN"); }},
     {"phys_state",
-     [](const Port& port) { return std::string(port.wire->link_up() ? "5: LinkUp" : "3: Disabled"); }},
+     [](const Port& port) { return std::string(port_is_up(port) ? "5: LinkUp" : "3: Disabled"); }},
     {"hw_counters/out_of_buffer", counter_text<&PortCounters::out_of_buffer>},
     // IBTA counts port data in words of four bytes.
     {"counters/port_xmit_data", counter_text<&PortCounters::tx_bytes, 4>},

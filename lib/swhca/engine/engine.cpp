@@ -135,6 +135,7 @@ unsigned Engine::pass(unsigned budget) {
     if (passes_to_clock_-- == 0) {
         passes_to_clock_ = passes_between_clock_reads;
         clock_.refresh();
+        if (between_passes_) between_passes_();
     }
     if (!settle_) return pass_units(budget);
     if (fault_ != nullptr) return 0;

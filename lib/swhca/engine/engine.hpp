@@ -55,6 +55,9 @@ class Engine {
     /// until it answers true. Before start(). Without it a fault ends the process.
     void on_fault(std::function<bool(const void* address)> settle);
 
+    /// Something cheap to do between passes, every few of them. Before start().
+    void between_passes(std::function<void()> work) { between_passes_ = std::move(work); }
+
     /// Changed while quiesced.
     ClockPages& clock() noexcept { return clock_; }
 
@@ -85,6 +88,7 @@ class Engine {
     std::vector<std::unique_ptr<PortUnit>> units_;
     ClockPages clock_{};
     std::function<bool(const void* address)> settle_{};
+    std::function<void()> between_passes_{};
     const void* fault_{}; ///< of the last pass, not settled yet; who runs passes uses it
     unsigned passes_to_clock_{};
     std::thread thread_;

@@ -21,8 +21,10 @@ class PortUnit {
     unsigned pass(unsigned budget) {
         if (!port_.wire) return 0;
         unsigned moved = 0;
-        if (!port_.senders.empty()) moved += transmitter_.run(budget);
-        moved += port_.wire->poll(budget);
+        if (!port_.forced_down.load(std::memory_order_relaxed)) [[likely]] {
+            if (!port_.senders.empty()) moved += transmitter_.run(budget);
+            moved += port_.wire->poll(budget);
+        }
         for (Rq* rq : port_.draining)
             drain(*rq);
         for (Cq* cq : port_.notifying)

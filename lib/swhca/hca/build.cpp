@@ -5,6 +5,7 @@
 #include "swhca/hca/datagram.hpp"
 #include "swhca/hca/flow.hpp"
 #include "swhca/hca/gid.hpp"
+#include "swhca/hca/link.hpp"
 #include "swhca/hca/pd_mr.hpp"
 #include "swhca/hca/qp.hpp"
 #include "swhca/hca/retire.hpp"
@@ -69,6 +70,9 @@ stride::Result<std::unique_ptr<Hca>> build_hca(const Config& config) {
     }
     for (const auto& device : hca->devices)
         hca->engine->add_port(device->port);
+    for (const auto& device : hca->devices)
+        device->port.shown_up = port_is_up(device->port);
+    hca->engine->between_passes([made = hca.get()] { announce_links(*made); });
     hca->engine->on_fault([made = hca.get()](const void* address) { return retire_memory(*made, address); });
     return hca;
 }

@@ -7,6 +7,7 @@
 #include "swhca/wire/wire.hpp"
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -51,7 +52,10 @@ struct Port {
     bool pause{}; ///< a frame without a receive WQE waits on the wire (802.3x) instead of being dropped
     std::uint32_t mtu_bytes{4096}; ///< InfiniBand: of a datagram's payload
     std::unique_ptr<Wire> wire{};
-    std::vector<Qp*> senders{};      ///< QPs in RTS (or draining) with a send queue
+    std::atomic<bool>
+        forced_down{};          ///< the user pulled the plug (swhca_set_link): nothing is sent or received
+    bool shown_up{};            ///< what the contexts were told last (hca/link.hpp)
+    std::vector<Qp*> senders{}; ///< QPs in RTS (or draining) with a send queue
     std::vector<Qp*> datagram_qps{}; ///< UD QPs that take packets (engine/queues.hpp keeps it)
     std::vector<Flow*> flows{};      ///< in the order they are tried
     std::vector<Flow*> sniffers{};   ///< get a copy of every frame received
@@ -61,6 +65,8 @@ struct Port {
     std::vector<Rq*> draining{};    ///< receive queues in error, whose WQEs are flushed (queues.hpp too)
     PortCounters counters{};        ///< [engine]
 };
+
+inline bool port_is_up(const Port& port) { return !port.forced_down.load() && port.wire->link_up(); }
 
 /// What the port says it can do (enum ib_port_cap_flags): CM and IP-based GIDs on Ethernet; what a ConnectX
 /// shows on InfiniBand (traps, automatic migration, system image GUID, CM, reinit, client reregistration).

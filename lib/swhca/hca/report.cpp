@@ -68,7 +68,7 @@ std::string port_json(const Device& device) {
     members.add("device", quoted(device.name));
     members.add("mac", quoted(strprintf("%02x:%02x:%02x:%02x:%02x:%02x", port.mac[0], port.mac[1],
                                         port.mac[2], port.mac[3], port.mac[4], port.mac[5])));
-    members.add("link_up", port.wire->link_up() ? "true" : "false");
+    members.add("link_up", port_is_up(port) ? "true" : "false");
     Members values;
     for (const NamedCounter& counter : counters)
         values.add(counter.name, read_counter(port, counter.value));

@@ -7,6 +7,7 @@
 #include "swhca/preload/process.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <string_view>
 
@@ -34,6 +35,17 @@ extern "C" {
         if (std::string_view(name) == swhca::rule_name(rule)) return swhca::broken_count(rule);
     }
     return UINT64_MAX;
+}
+
+[[gnu::visibility("default")]] int swhca_set_link(const char* name, int up) {
+    Model* model = swhca::preload::model();
+    if (model == nullptr) return ENODEV;
+    for (const auto& device : model->hca->devices) {
+        if (device->name != name) continue;
+        device->port.forced_down.store(up == 0);
+        return 0;
+    }
+    return ENODEV;
 }
 
 [[gnu::visibility("default")]] int swhca_report(char* text, unsigned size) {
