@@ -197,9 +197,13 @@ int check_transition(const Qp& qp, const QpChange& change, QueueState from, Queu
     if (known == std::end(transitions))
         return refuse(Rule::bad_argument, EINVAL, "MODIFY_QP: qp 0x%x from state %u to %u", qp.qpn.value,
                       qp_state_number(from), qp_state_number(to));
-    const std::uint32_t needs = qp.type == QpType::ud ? known->ud_needs : known->raw_needs;
+    // A SOURCE_QPN QP takes a state and nothing else: keys are those of the QPN's owner (mlx5_ib_modify_qp).
+    const bool underlay = qp.source_qpn != 0;
+    const std::uint32_t own_needs = qp.type == QpType::ud ? known->ud_needs : known->raw_needs;
+    const std::uint32_t needs = underlay ? 0 : own_needs;
     const std::uint32_t given = change.mask & ~qp_attr::state;
-    const std::uint32_t allowed = needs | known->optional | known->ud_needs;
+    const std::uint32_t allowed =
+        underlay ? qp_attr::current_state : needs | known->optional | known->ud_needs;
     if ((given & needs) != needs || (given & ~allowed) != 0)
         return refuse(Rule::bad_argument, EINVAL,
                       "MODIFY_QP: qp 0x%x to state %u: attributes 0x%x, needs 0x%x, takes 0x%x", qp.qpn.value,
