@@ -184,10 +184,12 @@ int main(int argc, char** argv) {
         "Wires and their keys (`\\,` is a comma in a value):\n"
         "  pair  peer=NAME: the port at the other end; default: the next port with wire=pair\n"
         "  loop  what the port sends comes back to it\n"
+        "  switch, shm  fabric=NAME: a switch between ports of the process, between processes\n"
         "  pcap  in=FILE, out=FILE, loop=N (0: for ever), rate=PPS\n"
         "  gen   size=N|A-B|imix, flows=N, vlan=ID, proto=udp|tcp, ipv6=on, bad_csum=1/N, dst=MAC, seed=N,\n"
         "        count=N, rate=PPS (default: as fast as the receiver takes it), check=on: compare what comes "
         "back\n"
+        "  any   loss=P, reorder=P, duplicate=P, corrupt=P, delay=US, trouble_seed=N; pcap=FILE: what passes\n"
         "Keys of every port:\n" +
         swhca::port_keys_help() +
         "Then -- and the command with its arguments.\n"

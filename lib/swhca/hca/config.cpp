@@ -180,7 +180,7 @@ struct PlainKey {
 };
 
 constexpr PlainKey plain_keys[] = {
-    {"wire", "what the port is plugged into: pair, pcap, gen"},
+    {"wire", "what the port is plugged into: pair, loop, switch, shm, pcap, gen"},
     {"mac", "xx:xx:xx:xx:xx:xx, unicast; default 02:53:57:00:00:NN"},
     {"netdev", "a network interface shown as belonging to the device"},
     {"max_frame", "64 to 65535 bytes"},
