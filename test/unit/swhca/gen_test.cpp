@@ -48,7 +48,7 @@ class Receiver : public FrameSink {
 };
 
 PortOptions options_of(std::vector<std::pair<std::string, std::string>> values) {
-    return PortOptions{"mlx5_0", "gen", std::move(values)};
+    return PortOptions{.name = "mlx5_0", .wire = "gen", .values = std::move(values)};
 }
 
 struct Generator {
