@@ -42,8 +42,8 @@ class DecoratedWire : public Wire, protected FrameSink {
     FrameSink* sink_{};
 };
 
-/// `pcap=FILE`: link type Ethernet; DLT_INFINIBAND, whose packets begin with the LRH; DLT_USER0 for
-/// Omni-Path's 16B, which no analyser knows.
+/// `pcap=FILE`: link type Ethernet; ERF, whose records hold InfiniBand packets from the LRH on (tshark reads
+/// no other); DLT_USER0 for Omni-Path's 16B, which no analyser knows.
 class TapWire final : public DecoratedWire {
   public:
     TapWire(std::unique_ptr<Wire> inner, CaptureWriter writer)

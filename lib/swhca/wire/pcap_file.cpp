@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "swhca/wire/pcap_file.hpp"
 
+#include "base/be.hpp"
 #include "base/format.hpp"
 #include "base/log.hpp"
 #include "base/ring.hpp"
 
+#include <array>
 #include <cstring>
 #include <stdio_ext.h>
 
@@ -32,8 +34,29 @@ struct Extent {
 };
 
 int link_type_of(WireFormat format) noexcept {
-    if (format == WireFormat::infiniband) return DLT_INFINIBAND;
+    // DLT_INFINIBAND exists, but tshark reads the packets only as records of ERF.
+    if (format == WireFormat::infiniband) return DLT_ERF;
     return format == WireFormat::opa ? DLT_USER0 : DLT_EN10MB;
+}
+
+constexpr std::size_t erf_header_bytes = 16;
+constexpr std::byte erf_type_infiniband{21};
+
+/// Header of an Extensible Record Format record (Endace ERF types reference guide): time as 32.32 fixed
+/// point, little-endian; type; lengths of record and packet.
+std::array<std::byte, erf_header_bytes> erf_header(std::uint64_t time_ns,
+                                                   std::uint32_t packet_bytes) noexcept {
+    constexpr std::uint64_t ns_per_s = 1'000'000'000;
+    std::array<std::byte, erf_header_bytes> header{};
+    const std::uint64_t time = (time_ns / ns_per_s) << 32 | ((time_ns % ns_per_s) << 32) / ns_per_s;
+    std::memcpy(header.data(), &time, sizeof time);
+    header[8] = erf_type_infiniband;
+    header[9] = std::byte{0x04}; // records of any length
+    const stride::be16 record = static_cast<std::uint16_t>(packet_bytes + erf_header_bytes);
+    const stride::be16 wire = static_cast<std::uint16_t>(packet_bytes);
+    std::memcpy(header.data() + 10, &record, sizeof record);
+    std::memcpy(header.data() + 14, &wire, sizeof wire);
+    return header;
 }
 
 Error link_type_error(const std::string& path, int link_type) {
@@ -84,8 +107,9 @@ Result<Capture> Capture::load(const std::string& path) {
 void CaptureWriter::CloseHandle::operator()(pcap* handle) const noexcept { pcap_close(handle); }
 void CaptureWriter::CloseDumper::operator()(pcap_dumper* dumper) const noexcept { pcap_dump_close(dumper); }
 
-CaptureWriter::CaptureWriter(std::string path, pcap* handle, pcap_dumper* dumper)
+CaptureWriter::CaptureWriter(std::string path, pcap* handle, pcap_dumper* dumper, WireFormat format)
     : path_{std::move(path)}
+    , format_{format}
     , handle_{handle}
     , dumper_{dumper} {}
 
@@ -98,7 +122,7 @@ Result<CaptureWriter> CaptureWriter::create(const std::string& path, WireFormat 
     // The engine alone writes here; a lock would stay taken if a pass is left inside
     // (engine/memory_guard.hpp).
     __fsetlocking(pcap_dump_file(dumper), FSETLOCKING_BYCALLER);
-    return CaptureWriter{path, handle.release(), dumper};
+    return CaptureWriter{path, handle.release(), dumper, format};
 }
 
 void CaptureWriter::write(const Frame& frame, std::uint64_t time_ns) {
@@ -107,8 +131,14 @@ void CaptureWriter::write(const Frame& frame, std::uint64_t time_ns) {
     header.ts.tv_usec = static_cast<suseconds_t>(time_ns % 1'000'000'000U); // nanoseconds, as the file says
     header.caplen = header.len = frame.length_bytes;
     const std::byte* data = frame.segments.front().data;
-    if (frame.segments.size() > 1) {
+    if (frame.segments.size() > 1 || format_ == WireFormat::infiniband) {
         gathered_.clear();
+        if (format_ == WireFormat::infiniband) {
+            const auto record = erf_header(time_ns, frame.length_bytes);
+            gathered_.resize(record.size());
+            std::memcpy(gathered_.data(), record.data(), record.size());
+            header.caplen = header.len = frame.length_bytes + erf_header_bytes;
+        }
         for (const Segment& segment : frame.segments)
             gathered_.insert(gathered_.end(), segment.data, segment.data + segment.length_bytes);
         data = gathered_.data();

@@ -33,7 +33,8 @@ class Capture {
 /// A nanosecond pcap file being written.
 class CaptureWriter {
   public:
-    /// The file's link type follows `format`: Ethernet, DLT_INFINIBAND, DLT_USER0 for Omni-Path.
+    /// The file's link type follows `format`: Ethernet; ERF, whose records hold InfiniBand packets from the
+    /// LRH on; DLT_USER0 for Omni-Path.
     static stride::Result<CaptureWriter> create(const std::string& path,
                                                 WireFormat format = WireFormat::ethernet);
     CaptureWriter(CaptureWriter&&) noexcept = default;
@@ -52,9 +53,10 @@ class CaptureWriter {
         void operator()(pcap_dumper* dumper) const noexcept;
     };
 
-    CaptureWriter(std::string path, pcap* handle, pcap_dumper* dumper);
+    CaptureWriter(std::string path, pcap* handle, pcap_dumper* dumper, WireFormat format);
 
     std::string path_;
+    WireFormat format_;
     std::unique_ptr<pcap, CloseHandle> handle_;
     std::unique_ptr<pcap_dumper, CloseDumper> dumper_;
     std::vector<std::byte> gathered_{};
