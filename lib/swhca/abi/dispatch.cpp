@@ -2,6 +2,7 @@
 #include "swhca/abi/dispatch.hpp"
 
 #include "swhca/abi/handlers.hpp"
+#include "swhca/engine/faults.hpp"
 
 #include <cerrno>
 #include <rdma/ib_user_verbs.h>
@@ -222,6 +223,7 @@ int execute_command(Hca& hca, Context& context, DescriptorTable& descriptors,
     std::scoped_lock lock{hca.commands};
     if (!context.opened && command->handler != handlers::get_context)
         return refuse(Rule::bad_command, EINVAL, "%s before GET_CONTEXT", command->name);
+    if (const int fault = refused_by_fault(*context.device, command->name)) return fault;
     return command->handler(call);
 }
 

@@ -96,7 +96,8 @@ void parse_ipv6(const View& view, std::uint32_t frame_bytes, PacketInfo& info) n
         proto = view.u8(offset);
         offset += bytes;
     }
-    if (offset > end) offset = end;
+    // Headers that say they end behind the packet, or behind what the parser looks at: no L4 header is found.
+    offset = std::min({offset, end, view.length});
     info.ip_proto = proto;
     info.l4_offset = static_cast<std::uint16_t>(offset);
     info.l4_bytes = end - offset;

@@ -19,7 +19,7 @@ class PortUnit {
 
     /// One round: sends, receives, flushes queues in error, wakes who waits. Returns frames moved.
     unsigned pass(unsigned budget) {
-        if (!port_.wire) return 0;
+        if (!port_.wire || (port_.faults != nullptr && sleeps(*port_.faults))) return 0;
         unsigned moved = 0;
         if (!port_.forced_down.load(std::memory_order_relaxed)) [[likely]] {
             if (!port_.senders.empty()) moved += transmitter_.run(budget);
@@ -33,6 +33,12 @@ class PortUnit {
     }
 
   private:
+    static bool sleeps(PortFaults& faults) noexcept {
+        if (faults.late_every == 0) return false;
+        if (++faults.pass >= faults.late_every) faults.pass = 0;
+        return faults.pass < faults.late_passes;
+    }
+
     Port& port_;
     Receiver receiver_;
     Transmitter transmitter_;

@@ -23,9 +23,13 @@ std::uint64_t device_clock_ns() noexcept {
 
 void fail_receive(Rq& rq, Rule rule, prm::Syndrome syndrome) noexcept {
     broken(rule, "RQ 0x%x, WQE %u", rq.wqn.value, rq.ci);
+    complete_in_error(rq, syndrome, vendor_syndrome(rule));
+}
+
+void complete_in_error(Rq& rq, prm::Syndrome syndrome, std::uint8_t vendor_syndrome) noexcept {
     Failure failure;
     failure.syndrome = syndrome;
-    failure.vendor_syndrome = vendor_syndrome(rule);
+    failure.vendor_syndrome = vendor_syndrome;
     failure.qpn = rq.qpn.value != 0 ? rq.qpn.value : rq.wqn.value;
     failure.user_index = rq.user_index;
     failure.wqe_counter = rq.striding ? static_cast<std::uint16_t>(rq.next_stride) : rq.ci;
@@ -93,9 +97,32 @@ void Receiver::classify(const Frame& frame, Arrival& arrival) noexcept {
     }
 }
 
+/// What a fault makes of the next packet of `rq`; true: the packet is gone.
+bool Receiver::befalls(Rq& rq) noexcept {
+    PortFaults& faults = *port_.faults;
+    if (rq.ci == rq.pi) return false;
+    if (faults.rx_error.strikes()) {
+        complete_in_error(rq, static_cast<prm::Syndrome>(faults.rx_error.syndrome), 0);
+        return true;
+    }
+    if (faults.cq_overrun.strikes()) {
+        lose_completion(rq);
+        return true;
+    }
+    if (faults.filler_every != 0 && rq.striding && --faults.filler_countdown == 0) {
+        faults.filler_countdown = faults.filler_every;
+        skip_strides(rq, faults.filler_strides, tally_);
+    }
+    return false;
+}
+
 Placement Receiver::place_in(Rq& rq, const Arrival& arrival) noexcept {
     if (rq.state == QueueState::ready && rq.seen_batch != batch_) read_doorbell(rq);
     if (rq.state != QueueState::ready) [[unlikely]] {
+        ++tally_.queue_error;
+        return Placement::placed;
+    }
+    if (port_.faults != nullptr && befalls(rq)) [[unlikely]] {
         ++tally_.queue_error;
         return Placement::placed;
     }

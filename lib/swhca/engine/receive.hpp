@@ -69,6 +69,13 @@ void scatter_bytes(std::span<const MemoryPart> parts, std::uint32_t offset, cons
 /// The queue broke a rule at its WQE `ci`: error CQE, queue to error, the rest is flushed.
 void fail_receive(Rq& rq, Rule rule, prm::Syndrome syndrome) noexcept;
 
+/// Strides of WQE `ci` that hold no packet: `strides` of them at most (0: all that are left), as a filler
+/// CQE. Nothing if the WQE is not begun.
+void skip_strides(Rq& rq, std::uint32_t strides, ReceiveTally& tally) noexcept;
+
+/// A WQE that is there completes in error without having broken a rule; the queue is in error.
+void complete_in_error(Rq& rq, prm::Syndrome syndrome, std::uint8_t vendor_syndrome) noexcept;
+
 /// The CQ has no room for what the queue completes: CQ overrun, queue to error.
 void lose_completion(Rq& rq) noexcept;
 
@@ -120,6 +127,7 @@ class Receiver final : public FrameSink {
     void classify(const Frame& frame, Arrival& arrival) noexcept;
     Placement place(const Arrival& arrival) noexcept;
     Placement place_in(Rq& rq, const Arrival& arrival) noexcept;
+    bool befalls(Rq& rq) noexcept;
     void read_doorbell(Rq& rq) noexcept;
     void add_tally() noexcept;
 

@@ -71,8 +71,7 @@ void advance(Rq& rq, std::uint32_t strides, ReceiveTally& tally) noexcept {
 }
 
 /// The rest of the WQE has no packet: one CQE says so (several if its stride count doesn't fit the field).
-bool write_fillers(Rq& rq, ReceiveTally& tally) noexcept {
-    std::uint32_t rest = strides_per_wqe(rq) - rq.next_stride;
+bool write_fillers(Rq& rq, std::uint32_t rest, ReceiveTally& tally) noexcept {
     while (rest != 0) {
         if (!cq_has_room(*rq.cq)) return false;
         const std::uint32_t strides = rest < max_filler_strides ? rest : max_filler_strides;
@@ -101,7 +100,7 @@ Fit make_room(Rq& rq, std::uint32_t need, ReceiveTally& tally) noexcept {
             return Fit::failed;
         }
         if (rq.next_stride + need <= strides_per_wqe(rq)) return Fit::fits;
-        if (!write_fillers(rq, tally)) {
+        if (!write_fillers(rq, strides_per_wqe(rq) - rq.next_stride, tally)) {
             lose_completion(rq);
             return Fit::failed;
         }
@@ -125,6 +124,12 @@ void write_packet(Rq& rq, const Arrival& arrival) noexcept {
 }
 
 } // namespace
+
+void skip_strides(Rq& rq, std::uint32_t strides, ReceiveTally& tally) noexcept {
+    const std::uint32_t rest = strides_per_wqe(rq) - rq.next_stride;
+    if (rq.next_stride == 0) return;
+    if (!write_fillers(rq, strides == 0 || strides > rest ? rest : strides, tally)) lose_completion(rq);
+}
 
 Placement place_in_strides(Rq& rq, const Arrival& arrival, ReceiveTally& tally) noexcept {
     const std::uint32_t bytes = received_bytes(rq, arrival);

@@ -36,10 +36,16 @@ std::uint16_t wqebbs_at_ci(const Sq& sq) noexcept {
 } // namespace
 
 void fail_send(Qp& qp, const GatherFault& fault) noexcept {
-    Sq& sq = qp.sq;
+    const Sq& sq = qp.sq;
     broken(fault.rule, "QP 0x%x, WQE %u", qp.qpn.value, sq.ci);
-    Failure failure = failure_of(qp, fault.syndrome);
-    failure.vendor_syndrome = static_cast<std::uint8_t>(static_cast<unsigned>(fault.rule) + 1U);
+    const auto vendor_syndrome = static_cast<std::uint8_t>(static_cast<unsigned>(fault.rule) + 1U);
+    complete_send_in_error(qp, fault.syndrome, vendor_syndrome);
+}
+
+void complete_send_in_error(Qp& qp, prm::Syndrome syndrome, std::uint8_t vendor_syndrome) noexcept {
+    Sq& sq = qp.sq;
+    Failure failure = failure_of(qp, syndrome);
+    failure.vendor_syndrome = vendor_syndrome;
     write_error_cqe(*sq.cq, failure);
     sq.ci = static_cast<std::uint16_t>(sq.ci + std::min(wqebbs_at_ci(sq), posted_wqebbs(sq)));
     sq.frames_done = 0;
@@ -184,7 +190,13 @@ unsigned Transmitter::serve(Qp& qp, unsigned budget) {
     unsigned sent = 0;
     while (sent < budget && qp.sq.state == QueueState::ready && qp.sq.ci != qp.sq.pi) {
         batch_.clear();
-        gather(qp, budget - sent, batch_);
+        PortFaults* const faults = port_.faults.get();
+        const bool counts = faults != nullptr && faults->tx_error.armed;
+        if (counts && qp.sq.frames_done == 0 && faults->tx_error.strikes()) [[unlikely]] {
+            complete_send_in_error(qp, static_cast<prm::Syndrome>(faults->tx_error.syndrome), 0);
+            break;
+        }
+        gather(qp, counts ? 1 : budget - sent, batch_);
         const unsigned gone = send_frames(qp);
         complete(qp, gone);
         sent += gone;

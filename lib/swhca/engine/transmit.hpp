@@ -39,6 +39,9 @@ class Transmitter {
 /// The QP broke a rule at its WQE ci: error CQE, send queue and QP to error.
 void fail_send(Qp& qp, const GatherFault& fault) noexcept;
 
+/// A fault asked for it: likewise, but no rule is broken.
+void complete_send_in_error(Qp& qp, prm::Syndrome syndrome, std::uint8_t vendor_syndrome) noexcept;
+
 /// Completes posted WQEs of a send queue in error as flushed, as far as the CQ has room.
 void flush_sends(Qp& qp) noexcept;
 

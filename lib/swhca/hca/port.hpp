@@ -3,6 +3,7 @@
 /// receives.
 #pragma once
 
+#include "swhca/hca/faults.hpp"
 #include "swhca/hca/objects.hpp"
 #include "swhca/wire/wire.hpp"
 
@@ -53,12 +54,13 @@ struct Port {
     std::uint32_t mtu_bytes{4096}; ///< InfiniBand: of a datagram's payload
     std::unique_ptr<Wire> wire{};
     std::atomic<bool>
-        forced_down{};          ///< the user pulled the plug (swhca_set_link): nothing is sent or received
-    bool shown_up{};            ///< what the contexts were told last (hca/link.hpp)
-    std::vector<Qp*> senders{}; ///< QPs in RTS (or draining) with a send queue
-    std::vector<Qp*> datagram_qps{}; ///< UD QPs that take packets (engine/queues.hpp keeps it)
-    std::vector<Flow*> flows{};      ///< in the order they are tried
-    std::vector<Flow*> sniffers{};   ///< get a copy of every frame received
+        forced_down{}; ///< the user pulled the plug (swhca_set_link): nothing is sent or received
+    bool shown_up{};   ///< what the contexts were told last (hca/link.hpp)
+    std::unique_ptr<PortFaults> faults{}; ///< null: none asked for
+    std::vector<Qp*> senders{};           ///< QPs in RTS (or draining) with a send queue
+    std::vector<Qp*> datagram_qps{};      ///< UD QPs that take packets (engine/queues.hpp keeps it)
+    std::vector<Flow*> flows{};           ///< in the order they are tried
+    std::vector<Flow*> sniffers{};        ///< get a copy of every frame received
     std::uint64_t flow_changes{}; ///< counts additions and removals; wires that wait for a receiver watch it
     std::vector<Cq*> notifying{}; ///< CQs with a completion channel (engine/queues.hpp keeps it)
     std::vector<Cq*> compressing{}; ///< CQs that hold back completions (queues.hpp too)

@@ -2,6 +2,8 @@
 // swhca.h: control from inside the program.
 #include "swhca/swhca.h"
 
+#include "base/log.hpp"
+#include "swhca/engine/faults.hpp"
 #include "swhca/hca/report.hpp"
 #include "swhca/hca/rules.hpp"
 #include "swhca/preload/process.hpp"
@@ -46,6 +48,16 @@ extern "C" {
         return 0;
     }
     return ENODEV;
+}
+
+[[gnu::visibility("default")]] int swhca_fault(const char* text) {
+    Model* model = swhca::preload::model();
+    if (model == nullptr) return ENODEV;
+    std::scoped_lock lock{model->hca->commands};
+    const stride::Status done = swhca::inject_fault(*model->hca, text);
+    if (done) return 0;
+    stride::log_line(stride::LogLevel::error, "%s", done.error().what.c_str());
+    return done.error().code;
 }
 
 [[gnu::visibility("default")]] int swhca_report(char* text, unsigned size) {
