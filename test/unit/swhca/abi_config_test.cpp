@@ -120,6 +120,28 @@ TEST(Environment, HasOnePortALine) {
     EXPECT_TRUE(config.value().list_on_pci);
 }
 
+TEST(PortText, SaysWhatAnInfiniBandPortIs) {
+    const auto port = parse_port("mlx5_0,link_layer=ib,lid=17,sm_lid=3,pkey=0xffff+0x8005");
+    ASSERT_TRUE(port.ok()) << port.error().what;
+    EXPECT_EQ(port.value().link_layer, swhca::LinkLayer::infiniband);
+    EXPECT_EQ(port.value().lid, 17);
+    EXPECT_EQ(port.value().sm_lid, 3);
+    EXPECT_EQ(port.value().pkeys, (std::vector<std::uint16_t>{0xffff, 0x8005}));
+    for (const char* text :
+         {"a,link_layer=token", "a,link_layer=ib,lid=0", "a,link_layer=ib,lid=49152",
+          "a,link_layer=ib,pkey=5", "a,link_layer=ib,pkey=0x8000", "a,link_layer=ib,pkey=0xffff+", "a,lid=1"})
+        EXPECT_FALSE(parse_port(text).ok()) << text;
+}
+
+TEST(Environment, GivesInfiniBandPortsALidEach) {
+    variables = {{"SWHCA_PORTS", "a,link_layer=ib\nb,link_layer=ib\n"}};
+    const auto config = swhca::config_from_environment(variable);
+    ASSERT_TRUE(config.ok());
+    EXPECT_EQ(config.value().ports[0].lid, 1);
+    EXPECT_EQ(config.value().ports[1].lid, 2);
+    EXPECT_EQ(config.value().ports[1].sm_lid, 1);
+}
+
 TEST(Environment, RefusesNamesAndAddressesUsedTwice) {
     variables = {{"SWHCA_PORTS", "a\na\n"}};
     EXPECT_FALSE(swhca::config_from_environment(variable).ok());

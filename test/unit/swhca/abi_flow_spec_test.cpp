@@ -108,9 +108,24 @@ TEST_F(FlowSpecs, TagBeyondTheCqesTwentyFourBitsIsRefused) {
 }
 
 TEST_F(FlowSpecs, FieldsTheDeviceDoesNotMatchByAreRefusedNotIgnored) {
-    add<ib_uverbs_flow_spec_ipv4>(ipv4).mask.tos = 0xff;
+    add<ib_uverbs_flow_spec_ipv4>(ipv4).mask.flags = 0xff;
     EXPECT_EQ(parse(), EOPNOTSUPP);
     EXPECT_EQ(swhca::broken_count(swhca::Rule::bad_argument), 1U);
+}
+
+TEST_F(FlowSpecs, FieldsOfAnIpHeaderAreKeptAsTheHeaderHasThem) {
+    auto& v4 = add<ib_uverbs_flow_spec_ipv4>(ipv4);
+    v4.val.tos = 0xb8;
+    v4.mask.tos = 0xfc;
+    v4.val.ttl = v4.mask.ttl = 0x3f;
+    v4.val.flags = 4; // MF of the ABI, bit 0 of the header's three
+    v4.mask.flags = 6;
+    ASSERT_EQ(parse(), 0);
+    EXPECT_EQ(match_.ip_tos, 0xb8);
+    EXPECT_EQ(match_.ip_tos_mask, 0xfc);
+    EXPECT_EQ(match_.ip_ttl_mask, 0x3f);
+    EXPECT_EQ(match_.ip_flags, 1);
+    EXPECT_EQ(match_.ip_flags_mask, 3);
 }
 
 TEST_F(FlowSpecs, TcpAndUdpInOneRuleAreRefused) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "swhca/abi/sysfs.hpp"
 #include "swhca/hca/device.hpp"
+#include "swhca/hca/gid.hpp"
 #include "swhca/hca/uar.hpp"
 
 #include <gtest/gtest.h>
@@ -33,6 +34,48 @@ TEST(MrTable, KeyOfARemovedRegionMissesAlsoAfterItsSlotIsTakenAgain) {
     EXPECT_EQ(table.find(old), nullptr);
     ASSERT_NE(table.find(fresh), nullptr);
     EXPECT_EQ(table.find(fresh)->lkey, fresh);
+}
+
+TEST(MrTable, RegionThatChangesKeepsItsKey) {
+    MrTable table;
+    Mr region;
+    region.lkey = table.add(Mr{});
+    region.length_bytes = 4096;
+    EXPECT_TRUE(table.change(region));
+    ASSERT_NE(table.find(region.lkey), nullptr);
+    EXPECT_EQ(table.find(region.lkey)->length_bytes, 4096U);
+    table.remove(region.lkey);
+    EXPECT_FALSE(table.change(region));
+}
+
+TEST(Gid, LeadsBackToTheMacItWasMadeFromAndFromAGroupToItsMac) {
+    using Mac = std::array<std::uint8_t, 6>;
+    const Mac mac = {0x02, 0x53, 0x57, 0, 0, 9};
+    Mac found{};
+    EXPECT_TRUE(swhca::gid::to_mac(swhca::gid::link_local(mac), found));
+    EXPECT_EQ(found, mac);
+    swhca::Gid group{};
+    group[0] = 0xff;
+    group[1] = 0x0e;
+    group[12] = 1;
+    group[15] = 4;
+    EXPECT_TRUE(swhca::gid::to_mac(group, found));
+    EXPECT_EQ(found, (Mac{0x33, 0x33, 1, 0, 0, 4}));
+    swhca::Gid routed{};
+    routed[0] = 0x20;
+    EXPECT_FALSE(swhca::gid::to_mac(routed, found));
+}
+
+TEST(Gid, TableHasOneEntryOnInfiniBandAndBothTypesOnEthernet) {
+    const std::array<std::uint8_t, 6> mac = {2, 0, 0, 0, 0, 1};
+    const auto ethernet = swhca::gid::table_of(swhca::LinkLayer::ethernet, mac);
+    const auto infiniband = swhca::gid::table_of(swhca::LinkLayer::infiniband, mac);
+    ASSERT_EQ(ethernet.size(), swhca::gid::entries);
+    EXPECT_FALSE(ethernet[0].roce_v2);
+    EXPECT_TRUE(ethernet[1].roce_v2);
+    EXPECT_EQ(ethernet[0].gid, ethernet[1].gid);
+    EXPECT_EQ(ethernet[2].gid, swhca::Gid{});
+    EXPECT_EQ(infiniband[1].gid, swhca::Gid{});
 }
 
 TEST(Uar, RegistersAreNumberedAsLibmlx5DoesAndNeverOverlap) {
