@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 /// Completion queue elements and CQ doorbell records, both sides.
 #include "agreement.hpp"
+#include "mlx5/mini_cqe.hpp"
 #include "swhca/prm/cqe.hpp"
 
 #include <infiniband/mlx5dv.h>
@@ -80,12 +81,22 @@ const std::vector<Agreement> doorbell_fields{
     AGREE(CqDoorbell, arm_consumer_index, CqDoorbellRecord, arm, 23, 0),
 };
 
+/// Compressed completions: mlx5dv.h has no structure for them, so the driver declares its own. The hash of
+/// format HASH stands where checksum and stride index stand.
+const std::vector<Agreement> mini_fields{
+    AGREE(MiniCqe, checksum, mlx5::MiniCqe, checksum, 15, 0),
+    AGREE(MiniCqe, stride_index, mlx5::MiniCqe, stride_index, 15, 0),
+    AGREE_IN(MiniCqe, rx_hash_result, mlx5::MiniCqe, checksum, 0, 4, 31, 0),
+    AGREE(MiniCqe, byte_count, mlx5::MiniCqe, byte_cnt, 31, 0),
+};
+
 } // namespace
 
 std::vector<Agreement> cqe_agreements() {
     std::vector<Agreement> all{receive_fields};
     all.insert(all.end(), error_fields.begin(), error_fields.end());
     all.insert(all.end(), doorbell_fields.begin(), doorbell_fields.end());
+    all.insert(all.end(), mini_fields.begin(), mini_fields.end());
     return all;
 }
 
