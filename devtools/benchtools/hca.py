@@ -28,7 +28,7 @@ DRIVERS = {driver.name: driver for driver in (
     Driver("stride-inline", "stride", "inline_threshold_bytes=64"),
     Driver("stride-attach", "stride", "copy_threshold_bytes=0"),
     Driver("stride-bind", "stride", "", ("--pool-ops", "stride")),
-    Driver("stride-copy", "stride", "copy_always=1"),
+    Driver("stride-copy", "stride", "copy_threshold_bytes=65535"),
 )}
 
 def missing(driver):

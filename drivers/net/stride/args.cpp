@@ -21,13 +21,12 @@ constexpr NumberKey number_keys[] = {
     {"log_strides", 1, 16, [](Args& args, std::uint32_t value) { args.log_strides = value; }},
     {"copy_threshold_bytes", 0, 65535,
      [](Args& args, std::uint32_t value) { args.copy_threshold_bytes = value; }},
-    {"copy_always", 0, 1, [](Args& args, std::uint32_t value) { args.copy_always = value != 0; }},
     {"cqe_compression", 0, 1, [](Args& args, std::uint32_t value) { args.cqe_compression = value != 0; }},
     {"inline_threshold_bytes", 0, 1024,
      [](Args& args, std::uint32_t value) { args.inline_threshold_bytes = value; }},
 };
 
-constexpr std::string_view device_key = "ibdev";
+constexpr std::string_view device_key = "ibdev", encap_key = "encap";
 constexpr std::size_t max_device_name = 63; // IBV_SYSFS_NAME_MAX less the NUL
 
 std::string quoted(std::string_view key, std::string_view value) {
@@ -35,10 +34,18 @@ std::string quoted(std::string_view key, std::string_view value) {
 }
 
 Error unknown_key(std::string_view key) {
-    std::string known{device_key};
+    std::string known = std::string{device_key} + ", " + std::string{encap_key};
     for (const NumberKey& number : number_keys)
         known += ", " + std::string{number.name};
     return Error{EINVAL, "devarg " + std::string{key} + " is unknown; the keys are " + known};
+}
+
+/// All of `text` as a number; 0 if it is none.
+std::uint32_t number_in(std::string_view text) {
+    std::uint32_t number = 0;
+    const char* const end = text.data() + text.size();
+    const auto [stop, error] = std::from_chars(text.data(), end, number);
+    return error == std::errc{} && stop == end ? number : 0;
 }
 
 Status set_device(Args& args, std::string_view value) {
@@ -47,6 +54,23 @@ Status set_device(Args& args, std::string_view value) {
                      quoted(device_key, value) + ": allowed is the name of a verbs device, such as mlx5_0"};
     args.ibdev = value;
     return {};
+}
+
+/// ethernet, opa_vnic, or opa_vnic:SWITCH.
+Status set_encap(Args& args, std::string_view value) {
+    const std::size_t colon = value.find(':');
+    const std::string_view name = value.substr(0, colon);
+    const std::uint32_t id = colon == std::string_view::npos ? 1 : number_in(value.substr(colon + 1));
+    if (name == "opa_vnic" && id >= 1 && id <= 65535) {
+        args.encap = mbufqp::EncapKind::opa_vnic;
+        args.vesw_id = static_cast<std::uint16_t>(id);
+        return {};
+    }
+    if (value == "ethernet") return {};
+    return Error{EINVAL,
+                 quoted(encap_key, value) +
+                     ": allowed are ethernet, opa_vnic, and opa_vnic:ID with a virtual Ethernet switch id "
+                     "of 1 to 65535"};
 }
 
 Status set_number(Args& args, const NumberKey& key, std::string_view value) {
@@ -61,6 +85,7 @@ Status set_number(Args& args, const NumberKey& key, std::string_view value) {
 
 Status set_one(Args& args, std::string_view key, std::string_view value) {
     if (key == device_key) return set_device(args, value);
+    if (key == encap_key) return set_encap(args, value);
     for (const NumberKey& number : number_keys)
         if (key == number.name) return set_number(args, number, value);
     return unknown_key(key);

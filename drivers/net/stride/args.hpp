@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/result.hpp"
+#include "mbufqp/encap/kind.hpp"
 
 #include <cstdint>
 #include <optional>
@@ -12,14 +13,19 @@
 namespace stride::pmd {
 
 struct Args {
-    std::string ibdev{};                                 ///< verbs device name; required
-    std::uint8_t port{1};                                ///< port of the device
-    std::optional<std::uint32_t> log_stride_bytes{};     ///< else from MTU and device
-    std::optional<std::uint32_t> log_strides{};          ///< strides per WQE; else from MTU and device
-    std::optional<std::uint32_t> copy_threshold_bytes{}; ///< frames up to this length are copied on receive
+    /// Of copy_threshold_bytes: every frame, for applications that do not know external buffers.
+    static constexpr std::uint32_t copy_all = 65535;
+
+    std::string ibdev{};                             ///< verbs device name; required
+    std::uint8_t port{1};                            ///< port of the device
+    mbufqp::EncapKind encap{};                       ///< what frames travel in
+    std::uint16_t vesw_id{1};                        ///< encap=opa_vnic:ID, the virtual Ethernet switch
+    std::optional<std::uint32_t> log_stride_bytes{}; ///< else from MTU and device
+    std::optional<std::uint32_t> log_strides{};      ///< strides per WQE; else from MTU and device
+    std::optional<std::uint32_t>
+        copy_threshold_bytes{}; ///< frames up to this length are copied on receive; copy_all
     bool cqe_compression{}; ///< mini-CQEs, where device and offloads allow: 4 cycles a packet for less PCIe
                             ///< traffic
-    bool copy_always{};     ///< for applications that do not know external buffers
     std::optional<std::uint32_t> inline_threshold_bytes{}; ///< frames up to this length are inlined on send
 };
 
@@ -29,7 +35,8 @@ Result<Args> parse_args(std::string_view text);
 
 /// The keys with their ranges, for dpdk-pmdinfo and for messages.
 #define STRIDE_ARGS_HELP                                                                                     \
-    "ibdev=<string> port=<1-255> log_stride_bytes=<6-13> log_strides=<1-16> copy_threshold_bytes=<0-65535> " \
-    "copy_always=<0|1> cqe_compression=<0|1> inline_threshold_bytes=<0-1024>"
+    "ibdev=<string> port=<1-255> encap=<ethernet|opa_vnic> log_stride_bytes=<6-13> log_strides=<1-16> "      \
+    "copy_threshold_bytes=<0-65535> "                                                                        \
+    "cqe_compression=<0|1> inline_threshold_bytes=<0-1024>"
 
 } // namespace stride::pmd

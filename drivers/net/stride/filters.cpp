@@ -44,7 +44,9 @@ int change_allmulticast(rte_eth_dev* dev, const char* tried, bool on) noexcept {
 } // namespace
 
 std::vector<ibv::FlowMatch> wanted_filters(const Port& port) {
-    if (port.data->promiscuous != 0) return {ibv::FlowMatch::everything()};
+    // The HCA does not look for MAC addresses in 16B packets.
+    if (port.data->promiscuous != 0 || is_encapsulated(port.args.encap))
+        return {ibv::FlowMatch::everything()};
     constexpr ibv::MacAddress broadcast{0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
     std::vector<ibv::FlowMatch> filters{ibv::FlowMatch::unicast(broadcast)};
     for (std::uint16_t i = 0; i < max_macs; ++i)

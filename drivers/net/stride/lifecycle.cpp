@@ -34,18 +34,20 @@ void choose_bursts(rte_eth_dev* dev, const Port& port) noexcept {
         }
         rx = burst;
     }
-    if (rx != nullptr) dev->rx_pkt_burst = rx;
+    if (rx != nullptr) dev->rx_pkt_burst = is_encapsulated(port.args.encap) ? encap_rx_burst : rx;
     // Send offloads are the port's, so that the queues share one burst.
     if (!port.txqs.empty())
-        dev->tx_pkt_burst = mbufqp::ethernet_burst(port.txqs[0]->running->queue->features());
+        dev->tx_pkt_burst = mbufqp::encap_burst(port.args.encap, port.txqs[0]->running->queue->features());
 }
 
 /// While started, ethdev hands the running queue to the bursts; else the slot stands for a queue set up.
 void show_queues(rte_eth_dev* dev, const Port& port, bool running) noexcept {
     for (const auto& slot : port.rxqs) {
         if (!slot) continue;
-        dev->data->rx_queues[slot->id] =
-            running ? static_cast<void*>(slot->running->queue.get()) : slot.get();
+        void* const queue = is_encapsulated(port.args.encap)
+                                ? static_cast<void*>(&slot->encapsulated)
+                                : static_cast<void*>(running ? slot->running->queue.get() : nullptr);
+        dev->data->rx_queues[slot->id] = running ? queue : slot.get();
         dev->data->rx_queue_state[slot->id] =
             running ? RTE_ETH_QUEUE_STATE_STARTED : RTE_ETH_QUEUE_STATE_STOPPED;
     }
@@ -87,6 +89,7 @@ void log_geometry(const Port& port) noexcept {
 
 Status start_queues(Port& port) {
     if (auto status = check_queues(port); !status) return status;
+    if (auto status = open_encap(port); !status) return status;
     {
         const std::lock_guard lock{port.mutex};
         for (const auto& slot : port.txqs)
@@ -151,7 +154,6 @@ int dev_close(rte_eth_dev* dev) noexcept {
     if (shared == nullptr || shared->port == nullptr) return 0;
     Port& port = *shared->port;
     dev_stop(dev);
-    unwatch_memory(port);
     for (std::uint16_t i = 0; i < port.rxqs.size(); ++i)
         rx_queue_release(dev, i);
     for (std::uint16_t i = 0; i < port.txqs.size(); ++i)

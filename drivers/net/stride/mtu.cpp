@@ -37,9 +37,10 @@ int mtu_set(rte_eth_dev* dev, std::uint16_t mtu) noexcept {
     Port& port = port_of(dev);
     if (dev->data->dev_started != 0)
         return to_errno(port, "set MTU", Error{EBUSY, "the port is started; WQEs are cut for its MTU"});
-    if (mtu < min_mtu || mtu > max_mtu)
+    const std::uint16_t most = max_mtu_of(port.args.encap);
+    if (mtu < min_mtu || mtu > most)
         return to_errno(port, "set MTU",
-                        Error{EINVAL, strprintf("%u; allowed are %u to %u", mtu, min_mtu, max_mtu)});
+                        Error{EINVAL, strprintf("%u; allowed are %u to %u", mtu, min_mtu, most)});
     const std::string netdev = port.device->netdev();
     if (netdev.empty()) return 0;
     if (auto status = raise_netdev_mtu(netdev, mtu); !status) return to_errno(port, "set MTU", status);

@@ -60,8 +60,9 @@ const eth_dev_ops& device_ops() noexcept {
 
 void set_queue_ops(rte_eth_dev* dev) noexcept {
     dev->dev_ops = &device_ops();
-    dev->rx_queue_count = rx_queue_count;
-    dev->rx_descriptor_status = rx_descriptor_status;
+    const bool encapsulated = is_encapsulated(port_of(dev).args.encap);
+    dev->rx_queue_count = encapsulated ? encap_rx_queue_count : rx_queue_count;
+    dev->rx_descriptor_status = encapsulated ? encap_rx_descriptor_status : rx_descriptor_status;
     dev->tx_descriptor_status = tx_descriptor_status;
     dev->tx_pkt_prepare = tx_prepare;
 }

@@ -16,7 +16,7 @@ int dev_infos_get(rte_eth_dev* dev, rte_eth_dev_info* info) noexcept;
 int fw_version_get(rte_eth_dev* dev, char* text, std::size_t size) noexcept;
 int rx_burst_mode_get(rte_eth_dev* dev, std::uint16_t queue, rte_eth_burst_mode* mode) noexcept;
 int tx_burst_mode_get(rte_eth_dev* dev, std::uint16_t queue, rte_eth_burst_mode* mode) noexcept;
-std::uint64_t rx_offload_capabilities(const ibv::Caps& caps) noexcept;
+std::uint64_t rx_offload_capabilities(const Port& port) noexcept;
 std::uint64_t tx_offload_capabilities(const Port& port) noexcept;
 
 // lifecycle.cpp
@@ -82,10 +82,5 @@ int link_update(rte_eth_dev* dev, int wait_to_complete) noexcept;
 
 // mtu.cpp
 int mtu_set(rte_eth_dev* dev, std::uint16_t mtu) noexcept;
-
-// memory.cpp
-/// Forgets memory keys when EAL unmaps their memory.
-void watch_memory(Port& port) noexcept;
-void unwatch_memory(Port& port) noexcept;
 
 } // namespace stride::pmd

@@ -4,10 +4,12 @@
 
 #include "args.hpp"
 #include "compat.hpp"
+#include "encap.hpp"
 #include "ibv/cq.hpp"
 #include "ibv/key_table.hpp"
 #include "ibv/rq.hpp"
 #include "ibv/tx_qp.hpp"
+#include "mbufqp/eal_memory.hpp"
 #include "mbufqp/tx_queue.hpp"
 #include "mprq/rx_queue.hpp"
 #include "steering.hpp"
@@ -49,6 +51,7 @@ struct RxSlot {
     mprq::RxStats past{};                ///< of earlier starts
     std::optional<ibv::KeyCache> keys{}; ///< single-packet queues
     std::optional<RunningRxq> running{};
+    EncapRxq encapsulated{}; ///< ports with an encap
 };
 
 struct RunningTxq {
@@ -73,9 +76,8 @@ struct Port {
         : data{shared}
         , args{std::move(arguments)}
         , device{std::move(opened)}
-        , keys{device, resolve_memory, nullptr} {}
-
-    static bool resolve_memory(void* context, std::uintptr_t address, ibv::MemoryRange& range) noexcept;
+        , keys{device, mbufqp::resolve_eal_memory, nullptr}
+        , memory{keys} {}
 
     std::uint32_t wanted_frame_bytes() const noexcept { return data->mtu + frame_overhead_bytes; }
 
@@ -83,6 +85,8 @@ struct Port {
     Args args;
     std::shared_ptr<ibv::Device> device;
     ibv::KeyTable keys;
+    mbufqp::EalMemoryWatch memory;                 ///< makes `keys` forget what EAL unmaps
+    std::optional<mbufqp::OpaVnicPort> opa_vnic{}; ///< of the last start
     RssConfig rss{};
     std::vector<ibv::MacAddress> multicast{}; ///< set_mc_addr_list
     std::mutex mutex{};                       ///< guards `running` of the slots against readers of statistics

@@ -31,6 +31,10 @@ Result<rte_eth_dev*> allocate(rte_vdev_device* vdev, Args args) {
         return Error{ENOTSUP, args.ibdev + ": has no receive work queues (ibv_wq)"};
     auto mac = address_of(*device.value());
     if (!mac) return mac.take_error();
+    auto link = device.value()->link();
+    if (!link) return link.take_error();
+    if (!link->ethernet)
+        return Error{ENOTSUP, args.ibdev + ": is an InfiniBand port; libmbufqp sends IPoIB over it"};
     if (vdev->device.numa_node == SOCKET_ID_ANY) vdev->device.numa_node = device.value()->numa_node();
 
     rte_eth_dev* const dev = rte_eth_vdev_allocate(vdev, sizeof(PortPrivate));
@@ -43,7 +47,6 @@ Result<rte_eth_dev*> allocate(rte_vdev_device* vdev, Args args) {
     data->dev_flags |= RTE_ETH_DEV_AUTOFILL_QUEUE_XSTATS;
     data->mtu = RTE_ETHER_MTU;
     set_queue_ops(dev);
-    watch_memory(*shared->port);
     return dev;
 }
 

@@ -68,7 +68,7 @@ bool compresses(const RxSlot& slot) noexcept {
 
 std::uint32_t frame_bytes(const RxSlot& slot) noexcept {
     const bool keep_crc = (slot.offloads & RTE_ETH_RX_OFFLOAD_KEEP_CRC) != 0;
-    return slot.port->wanted_frame_bytes() + (keep_crc ? crc_bytes : 0);
+    return wire_bytes(slot.port->args.encap, slot.port->wanted_frame_bytes()) + (keep_crc ? crc_bytes : 0);
 }
 
 mprq::RxQueueConfig config_of(RxSlot& slot) noexcept {
@@ -81,7 +81,7 @@ mprq::RxQueueConfig config_of(RxSlot& slot) noexcept {
     config.max_frame_bytes = frame_bytes(slot);
     if (args.copy_threshold_bytes) config.copy_threshold_bytes = *args.copy_threshold_bytes;
     config.headroom_bytes = RTE_PKTMBUF_HEADROOM;
-    config.always_copy = args.copy_always;
+    config.always_copy = args.copy_threshold_bytes == Args::copy_all;
     config.scatter = (slot.offloads & RTE_ETH_RX_OFFLOAD_SCATTER) != 0;
     config.compressed = compresses(slot);
     config.offloads = offload_flags(slot.offloads);
@@ -163,6 +163,10 @@ Status create_and_ready(RxSlot& slot) {
                                  : mprq::RxQueue::create_single_packet(config, cq_ring, rq_ring);
     if (!queue) return queue.take_error();
     running.queue = std::move(queue).value();
+    slot.encapsulated.queue = running.queue.get();
+    slot.encapsulated.burst = rx_burst_of_each;
+    slot.encapsulated.decap = mbufqp::encap_decap(slot.port->args.encap);
+    slot.encapsulated.context = encap_context(*slot.port);
     if (auto status = running.queue->start(); !status) return status;
     return running.rq.make_ready();
 }

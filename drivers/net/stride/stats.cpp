@@ -116,12 +116,31 @@ void visit_tx(const char* prefix, const TxStats& stats, Visit& visit) {
     }
 }
 
+/// Of ports with an encap, by the kernel's names.
+constexpr std::size_t encap_counters = mbufqp::rx_drops + 2;
+
+template <class Visit>
+void visit_encap(const Port& port, const TxStats& tx, Visit& visit) {
+    for (std::size_t i = 0; i < mbufqp::rx_drops; ++i) {
+        std::uint64_t sum = 0;
+        for (const auto& slot : port.rxqs)
+            if (slot) sum += slot->encapsulated.drops[i].read() - slot->encapsulated.base[i];
+        visit("", mbufqp::rx_drop_names[i], sum);
+    }
+    const auto refused = [&tx](mbufqp::TxRefusal reason) {
+        return tx.refused[static_cast<std::size_t>(reason)];
+    };
+    visit("", "tx_dlid_zero", refused(mbufqp::TxRefusal::no_address));
+    visit("", "tx_drop_state", refused(mbufqp::TxRefusal::not_forwarding));
+}
+
 template <class Visit>
 void visit_all(Port& port, Visit visit) {
     const std::lock_guard lock{port.mutex};
     visit("rx_", "out_of_buffer", out_of_buffer(port));
     visit_rx("rx_", total_of(port.rxqs), visit);
     visit_tx("tx_", total_of(port.txqs), visit);
+    if (is_encapsulated(port.args.encap)) visit_encap(port, total_of(port.txqs), visit);
     for (std::size_t i = 0; i < port.rxqs.size(); ++i) {
         const std::string prefix = strprintf("rx_q%zu_", i);
         visit_rx(prefix.c_str(), port.rxqs[i] ? stats_of(*port.rxqs[i]) : RxStats{}, visit);
@@ -135,7 +154,8 @@ void visit_all(Port& port, Visit visit) {
 unsigned xstats_count(const Port& port) noexcept {
     constexpr std::size_t rx = std::size(rx_counters);
     constexpr std::size_t tx = std::size(tx_counters) + mbufqp::tx_refusals;
-    return static_cast<unsigned>(1 + (1 + port.rxqs.size()) * rx + (1 + port.txqs.size()) * tx);
+    const std::size_t encap = is_encapsulated(port.args.encap) ? encap_counters : 0;
+    return static_cast<unsigned>(1 + encap + (1 + port.rxqs.size()) * rx + (1 + port.txqs.size()) * tx);
 }
 
 void fill_queue_stats(const Port& port, QueueStats& queues) noexcept {
@@ -180,6 +200,8 @@ int stats_reset(rte_eth_dev* dev) noexcept {
     for (const auto& slot : port.rxqs) {
         if (!slot) continue;
         slot->past = {};
+        for (std::size_t i = 0; i < mbufqp::rx_drops; ++i)
+            slot->encapsulated.base[i] = slot->encapsulated.drops[i].read();
         if (slot->running && slot->running->queue) slot->running->queue->reset_stats();
     }
     for (const auto& slot : port.txqs) {

@@ -54,19 +54,21 @@ mbufqp::TxFeatures features_of(const Port& port) noexcept {
     if ((offloads & RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE) != 0) features |= mbufqp::TxFeature::fast_free;
     if (port.device->caps().enhanced_mpw) features |= mbufqp::TxFeature::multi_packet;
     if (port.args.inline_threshold_bytes.value_or(0) > 0) features |= mbufqp::TxFeature::inline_frames;
-    return features;
+    return canonical(features & mbufqp::encap_features(port.args.encap));
 }
 
 mbufqp::TxQueueConfig config_of(TxSlot& slot, const RunningTxq& running) noexcept {
-    const Port& port = *slot.port;
+    Port& port = *slot.port;
     mbufqp::TxQueueConfig config;
     config.sq = running.qp.ring();
     config.cq = running.cq.ring();
     config.mbufs = slot.descriptors;
     config.features = features_of(port);
-    config.min_inline_bytes = port.device->caps().min_inline_bytes;
+    if (!is_encapsulated(port.args.encap)) config.min_inline_bytes = port.device->caps().min_inline_bytes;
+    config.encap = mbufqp::encap_shape_of(port.args.encap);
+    config.encap_context = encap_context(port);
     config.inline_max_bytes = port.args.inline_threshold_bytes.value_or(0);
-    config.max_frame_bytes = port.wanted_frame_bytes();
+    config.max_frame_bytes = port.opa_vnic ? port.opa_vnic->max_frame_bytes() : port.wanted_frame_bytes();
     config.max_tso_bytes = port.device->caps().max_tso_bytes;
     config.keys = {find_key, &slot, port.keys.generation_word()};
     config.recovery = {recover_qp, &slot};
@@ -76,9 +78,12 @@ mbufqp::TxQueueConfig config_of(TxSlot& slot, const RunningTxq& running) noexcep
 
 Status create_and_ready(TxSlot& slot) {
     const std::shared_ptr<ibv::Device>& device = slot.port->device;
-    // A packet of one segment takes a WQEBB, so that the ring holds what its descriptors promise.
+    // The ring holds what its descriptors promise, packets of one segment.
+    const std::uint32_t wanted =
+        slot.descriptors * mbufqp::encap_shape_of(slot.port->args.encap).usual_wqebbs;
     const std::uint32_t wqebbs =
-        RingSize::at_least(std::max<std::uint32_t>(slot.descriptors, mbufqp::TxQueue::min_wqebbs)).entries();
+        std::min(RingSize::at_least(std::max(wanted, mbufqp::TxQueue::min_wqebbs)).entries(),
+                 mbufqp::TxQueue::max_entries);
     auto cq = ibv::Cq::create(device, {.cqes = mbufqp::TxQueue::cq_entries(slot.descriptors, wqebbs)});
     if (!cq) return cq.take_error();
     auto qp = ibv::TxQp::create(device, cq.value(), {.wqebbs = wqebbs});

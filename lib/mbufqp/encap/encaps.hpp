@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-/// The encaps there are. A new one is a file beside this, a line here, and its test.
+/// The encaps there are. A new one is a file beside this, a line in kind.hpp, and its test.
 #pragma once
 
 #include "mbufqp/encap/ethernet.hpp"
 #include "mbufqp/encap/header.hpp"
 #include "mbufqp/encap/ipoib.hpp"
+#include "mbufqp/encap/kind.hpp"
 #include "mbufqp/encap/opa_vnic.hpp"
 #include "mbufqp/tx_flags.hpp"
 
@@ -13,18 +14,6 @@
 struct rte_mbuf;
 
 namespace stride::mbufqp {
-
-/// X(name, type)
-#define STRIDE_ENCAPS(X)                                                                                     \
-    X(ethernet, Ethernet)                                                                                    \
-    X(ipoib, Ipoib)                                                                                          \
-    X(opa_vnic, OpaVnic)
-
-enum class EncapKind : std::uint8_t {
-#define STRIDE_ENCAP_ENUM(name, type) name,
-    STRIDE_ENCAPS(STRIDE_ENCAP_ENUM)
-#undef STRIDE_ENCAP_ENUM
-};
 
 /// What a queue of this encap may be asked for.
 constexpr TxFeatures encap_features(EncapKind kind) noexcept {

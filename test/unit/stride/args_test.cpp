@@ -27,28 +27,28 @@ TEST(StrideArgs, DeviceAloneIsEnoughAndTheRestIsLeftToTheDriver) {
     EXPECT_FALSE(args.value().log_stride_bytes.has_value());
     EXPECT_FALSE(args.value().log_strides.has_value());
     EXPECT_FALSE(args.value().copy_threshold_bytes.has_value());
-    EXPECT_FALSE(args.value().copy_always);
     EXPECT_FALSE(args.value().inline_threshold_bytes.has_value());
 }
 
 TEST(StrideArgs, EveryKeyIsTaken) {
     const auto args =
-        parse_args("port=2,log_stride_bytes=11,log_strides=6,copy_threshold_bytes=0,copy_always=1,"
+        parse_args("encap=opa_vnic:7,log_stride_bytes=11,log_strides=6,copy_threshold_bytes=0,port=2,"
                    "cqe_compression=1,inline_threshold_bytes=96,ibdev=rocep1s0f0");
     ASSERT_TRUE(args.ok()) << args.error().what;
     EXPECT_EQ(args.value().ibdev, "rocep1s0f0");
     EXPECT_EQ(args.value().port, 2);
+    EXPECT_EQ(args.value().encap, stride::mbufqp::EncapKind::opa_vnic);
+    EXPECT_EQ(args.value().vesw_id, 7U);
     EXPECT_EQ(args.value().log_stride_bytes, 11U);
     EXPECT_EQ(args.value().log_strides, 6U);
     EXPECT_EQ(args.value().copy_threshold_bytes, 0U);
-    EXPECT_TRUE(args.value().copy_always);
     EXPECT_TRUE(args.value().cqe_compression);
     EXPECT_EQ(args.value().inline_threshold_bytes, 96U);
 }
 
 TEST(StrideArgs, MissingDeviceIsNamed) {
     EXPECT_NE(refusal("").find("ibdev is required"), std::string::npos);
-    EXPECT_NE(refusal("port=1").find("ibdev is required"), std::string::npos);
+    EXPECT_NE(refusal("cqe_compression=1").find("ibdev is required"), std::string::npos);
     EXPECT_NE(refusal("ibdev=").find("name of a verbs device"), std::string::npos);
     EXPECT_NE(refusal("ibdev=../x").find("name of a verbs device"), std::string::npos);
     EXPECT_NE(refusal("ibdev=" + std::string(64, 'a')).find("name of a verbs device"), std::string::npos);
@@ -61,9 +61,19 @@ TEST(StrideArgs, UnknownKeyIsNamedWithTheKnownOnes) {
 }
 
 TEST(StrideArgs, KeyGivenTwiceOrWithoutValueIsRefused) {
-    EXPECT_NE(refusal("ibdev=mlx5_0,port=1,port=1").find("port is given twice"), std::string::npos);
-    EXPECT_NE(refusal("ibdev=mlx5_0,port").find("port has no value"), std::string::npos);
-    EXPECT_NE(refusal("ibdev=mlx5_0,,port=1").find("has no value"), std::string::npos);
+    EXPECT_NE(refusal("ibdev=mlx5_0,encap=ethernet,encap=opa_vnic").find("encap is given twice"),
+              std::string::npos);
+    EXPECT_NE(refusal("ibdev=mlx5_0,encap").find("encap has no value"), std::string::npos);
+    EXPECT_NE(refusal("ibdev=mlx5_0,,encap=ethernet").find("has no value"), std::string::npos);
+}
+
+TEST(StrideArgs, EncapIsOneOfThoseThereAre) {
+    EXPECT_EQ(parse_args("ibdev=mlx5_0,encap=ethernet").value().encap, stride::mbufqp::EncapKind::ethernet);
+    EXPECT_EQ(parse_args("ibdev=mlx5_0,encap=opa_vnic").value().vesw_id, 1U);
+    for (const char* wrong : {"", "opa", "ethernet:1", "opa_vnic:0", "opa_vnic:65536", "opa_vnic:x", "ipoib"})
+        EXPECT_NE(refusal(std::string{"ibdev=mlx5_0,encap="} + wrong).find("allowed are ethernet, opa_vnic"),
+                  std::string::npos)
+            << wrong;
 }
 
 struct Range {
@@ -101,16 +111,16 @@ TEST_P(StrideArgsNumber, TakesItsRangeAndNamesItForAnythingElse) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Keys, StrideArgsNumber,
-                         testing::Values(Range{"port", 1, 255}, Range{"log_stride_bytes", 6, 13},
-                                         Range{"log_strides", 1, 16}, Range{"copy_threshold_bytes", 0, 65535},
-                                         Range{"copy_always", 0, 1}, Range{"cqe_compression", 0, 1},
+                         testing::Values(Range{"log_stride_bytes", 6, 13}, Range{"log_strides", 1, 16},
+                                         Range{"copy_threshold_bytes", 0, 65535}, Range{"port", 1, 255},
+                                         Range{"cqe_compression", 0, 1},
                                          Range{"inline_threshold_bytes", 0, 1024}),
                          [](const auto& instance) { return std::string{instance.param.key}; });
 
 TEST(StrideArgs, HelpNamesEveryKey) {
     const std::string help = STRIDE_ARGS_HELP;
-    for (const char* key : {"ibdev", "port", "log_stride_bytes", "log_strides", "copy_threshold_bytes",
-                            "copy_always", "cqe_compression", "inline_threshold_bytes"})
+    for (const char* key : {"ibdev", "encap", "log_stride_bytes", "log_strides", "copy_threshold_bytes",
+                            "port", "cqe_compression", "inline_threshold_bytes"})
         EXPECT_NE(help.find(std::string{key} + "="), std::string::npos) << key;
 }
 

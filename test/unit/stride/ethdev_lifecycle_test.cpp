@@ -243,7 +243,7 @@ TEST_F(EthdevLifecycle, FastFreeGivesAttachedBuffersBackAllTheSame) {
 
 TEST_F(EthdevLifecycle, AllIsCopiedIfAsked) {
     unplug(a_);
-    a_ = plug("net_stride_a", "ibdev=mlx5_0,copy_always=1");
+    a_ = plug("net_stride_a", "ibdev=mlx5_0,copy_threshold_bytes=65535");
     ASSERT_NE(a_, no_port);
     bring_up(a_);
     bring_up(b_);

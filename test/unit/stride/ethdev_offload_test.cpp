@@ -155,7 +155,7 @@ TEST_F(EthdevOffload, ChainsOfSegmentsArriveInOnePiece) {
 
 TEST_F(EthdevOffload, FrameLongerThanAnMbufIsScatteredWhenItMustBeCopied) {
     unplug(a_);
-    a_ = plug("net_stride_a", "ibdev=mlx5_0,copy_always=1");
+    a_ = plug("net_stride_a", "ibdev=mlx5_0,copy_threshold_bytes=65535");
     ASSERT_NE(a_, no_port);
     bring_up(a_, {.rx_descriptors = 128, .mtu = 9000, .rx_offloads = RTE_ETH_RX_OFFLOAD_SCATTER});
     bring_up(b_, {.rx_descriptors = 128,

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: BSD-3-Clause
+/// Ports whose frames travel in something else than Ethernet: what they offer, and their way through receive.
+#pragma once
+
+#include "compat.hpp"
+#include "mbufqp/encap/encaps.hpp"
+#include "mbufqp/rx_decap.hpp"
+#include "mprq/rx_queue.hpp"
+
+#include <cstdint>
+
+namespace stride::pmd {
+
+struct Port;
+
+/// What the data path has as its queue where packets are not frames yet.
+struct EncapRxq {
+    mprq::RxQueue* queue{}; ///< while started
+    mprq::RxBurst burst{};
+    mbufqp::RxDecap decap{};
+    void* context{};
+    mbufqp::RxDropCounters drops{};         ///< of all starts
+    std::uint64_t base[mbufqp::rx_drops]{}; ///< at the last reset of statistics
+};
+
+inline bool is_encapsulated(mbufqp::EncapKind kind) noexcept { return kind != mbufqp::EncapKind::ethernet; }
+
+std::uint16_t encap_rx_burst(void* queue, rte_mbuf** packets, std::uint16_t count) noexcept;
+QueueCount encap_rx_queue_count(void* queue) noexcept;
+int encap_rx_descriptor_status(void* queue, std::uint16_t offset) noexcept;
+
+/// The encap's own object, for the port's MTU; before the queues are made.
+Status open_encap(Port& port);
+/// For TxQueueConfig and for decapsulation.
+void* encap_context(Port& port) noexcept;
+/// Longest packet that the HCA sees, for a frame of `frame_bytes`.
+std::uint32_t wire_bytes(mbufqp::EncapKind kind, std::uint32_t frame_bytes) noexcept;
+/// Largest MTU.
+std::uint16_t max_mtu_of(mbufqp::EncapKind kind) noexcept;
+
+} // namespace stride::pmd
