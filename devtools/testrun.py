@@ -11,11 +11,14 @@ import xml.etree.ElementTree as ElementTree
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 
-# name, meson options, suites. Sanitizers run what they can reach; DPDK itself is as the system built it.
+# name, meson options, suites. Sanitizers run what they can reach; DPDK itself is as the system built it. build-fuzz is
+# built with clang, for libFuzzer, and only its targets.
 STAGES = [
     ("build", [], ["house", "unit", "format", "abi", "functional"]),
     ("build-asan", ["-Db_sanitize=address,undefined", "-Db_lundef=false", "-Dbuildtype=debugoptimized"],
      ["unit", "format", "abi", "functional"]),
+    ("build-fuzz", ["-Dfuzz=true", "-Db_sanitize=address,undefined", "-Db_lundef=false", "-Dbuildtype=debugoptimized"],
+     ["fuzz"]),
     ("build-tsan", ["-Db_sanitize=thread", "-Db_lundef=false", "-Dbuildtype=debugoptimized"], ["unit", "abi"]),
 ]
 
@@ -25,10 +28,11 @@ def say(text):
     print(text, flush=True)
 
 
-def run(command, log):
+def run(command, log, environment=None):
     """Runs a command with its output in `log`; the exit code."""
     with open(log, "w", encoding="utf-8") as out:
-        return subprocess.run(command, cwd=ROOT, stdout=out, stderr=subprocess.STDOUT, check=False).returncode
+        return subprocess.run(command, cwd=ROOT, stdout=out, stderr=subprocess.STDOUT, check=False,
+                              env={**os.environ, **(environment or {})}).returncode
 
 
 def build(folder, options):
@@ -36,8 +40,10 @@ def build(folder, options):
     os.makedirs(ROOT / folder, exist_ok=True)
     log = ROOT / folder / "build.log"
     configured = (ROOT / folder / "build.ninja").exists()
-    ok = configured or run(["meson", "setup", folder, *options], log) == 0
-    if ok and run(["ninja", "-C", folder], log) == 0:
+    fuzzers = "-Dfuzz=true" in options
+    compiler = {"CC": "clang", "CXX": "clang++"} if fuzzers else {}
+    ok = configured or run(["meson", "setup", folder, *options], log, compiler) == 0
+    if ok and run(["ninja", "-C", folder, *(["fuzzers"] if fuzzers else [])], log) == 0:
         return True
     say("\n".join(log.read_text(encoding="utf-8").splitlines()[-40:]))
     return False

@@ -319,9 +319,10 @@ std::uint32_t count_ready(const RxQueueState& queue, std::uint32_t limit) noexce
         const mlx5_cqe64* cqe = cq.poll(ahead);
         if (cqe == nullptr) break;
         if (queue.config.compressed && mlx5::is_compressed(cqe->op_own)) {
-            // Only packets are compressed; what else a count of more than the ring says, the burst will deal
-            // with.
-            const std::uint32_t count = std::clamp(mlx5::compressed_count(*cqe), 1U, cq.size().entries());
+            // Only packets are compressed. A count of more than the rest of the ring is wrong; the burst will
+            // deal with it.
+            const std::uint32_t count =
+                std::clamp(mlx5::compressed_count(*cqe), 1U, cq.size().entries() - ahead);
             packets += std::min(count, limit - packets);
             ahead += count - 1;
             continue;

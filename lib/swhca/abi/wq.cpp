@@ -85,7 +85,7 @@ int ex_modify_wq(const Call& call) {
     if (req.wq_state >= std::size(wq_states) || (gives_current && req.curr_wq_state >= std::size(wq_states)))
         return refuse(Rule::bad_argument, EINVAL, "%s: state %u from %u", call.name, req.wq_state,
                       req.curr_wq_state);
-    const QueueState expected = wq_states[req.curr_wq_state];
+    const QueueState expected = gives_current ? wq_states[req.curr_wq_state] : QueueState::reset;
     return swhca::modify_wq(call.context, req.wq_handle, gives_current ? &expected : nullptr,
                             wq_states[req.wq_state]);
 }

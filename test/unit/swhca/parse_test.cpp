@@ -111,6 +111,23 @@ TEST(Checksum, WrongIpv4HeaderIsSeen) {
     EXPECT_FALSE(l3_checksum_ok(cut.frame(), parse(cut.frame())));
 }
 
+TEST(Parse, Ipv6ExtensionThatEndsBehindTheParsedBytesLeavesNoL4) {
+    FrameSpec spec;
+    spec.ipv6 = true;
+    spec.src = "fe80::1";
+    spec.dst = "fe80::2";
+    Bytes frame = make_frame(spec);
+    frame.resize(2000);
+    frame[18] = 7, frame[19] = 0xb2; // payload length: all of it
+    frame[20] = 0;                   // hop by hop ...
+    frame[54] = 17, frame[55] = 60;  // ... of 488 bytes, then UDP
+    const CutFrame cut{frame};
+    const PacketInfo info = parse(cut.frame());
+    EXPECT_EQ(info.l4_type, prm::L4Type::none);
+    EXPECT_LE(info.l4_offset, header_bytes);
+    EXPECT_FALSE(l4_checksum_ok(cut.frame(), info));
+}
+
 TEST(Checksum, UdpWithoutChecksumIsRightOverIpv4Only) {
     FrameSpec spec;
     Bytes frame = make_frame(spec);
