@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // swhca: starts a program with the software HCA in it.
+#include "ask.hpp"
 #include "companions.hpp"
 #include "elf_needed.hpp"
 
@@ -38,6 +39,7 @@ struct RunOptions {
     std::vector<std::string> ports{};
     std::string engine{};
     std::string report{};
+    std::string control{};
     bool pci{};
     bool netdev{};
     std::vector<std::string> command{};
@@ -128,6 +130,7 @@ int run(RunOptions options) {
     set_or_unset(environment::ports, lines);
     set_or_unset(environment::engine, options.engine);
     set_or_unset(environment::report, options.report.empty() ? "" : fs::absolute(options.report).string());
+    set_or_unset(environment::control, options.control.empty() ? "" : fs::absolute(options.control).string());
     set_or_unset(environment::pci, options.pci ? "1" : "");
     setenv("LD_PRELOAD", preload_list(*library).c_str(), 1);
 
@@ -152,6 +155,22 @@ std::vector<std::string> cut_command(int& argc, char** argv) {
     return {};
 }
 
+std::string joined(const std::vector<std::string>& words) {
+    std::string text;
+    for (const std::string& word : words)
+        text += (text.empty() ? "" : " ") + word;
+    return text;
+}
+
+/// Prints what a running instance answers; exit code 1 if it is an error.
+int converse(const std::string& socket, const std::string& request) {
+    const stride::Result<std::string> answer = swhca::cli::ask(socket, request);
+    if (!answer.ok()) return fail(1, answer.error().what);
+    const bool refused = answer.value().starts_with("error: ");
+    std::fputs(answer.value().c_str(), refused ? stderr : stdout);
+    return refused ? 1 : 0;
+}
+
 } // namespace
 
 int main(int argc, char** argv) {
@@ -173,6 +192,8 @@ int main(int argc, char** argv) {
         "(none: the program steps it, see swhca.h)");
     run_command->add_option("--report", options.report,
                             "At exit, write counters and broken rules as JSON to this file");
+    run_command->add_option("--control", options.control,
+                            "Answer `swhca stat` and `swhca fault` on this socket while the command runs");
     run_command->add_flag(
         "--pci", options.pci,
         "Show the devices in listings of the PCI bus as well, for drivers that start there");
@@ -189,12 +210,25 @@ int main(int argc, char** argv) {
         "  gen   size=N|A-B|imix, flows=N, vlan=ID, proto=udp|tcp, ipv6=on, bad_csum=1/N, dst=MAC, seed=N,\n"
         "        count=N, rate=PPS (default: as fast as the receiver takes it), check=on: compare what comes "
         "back\n"
-        "  any   loss=P, reorder=P, duplicate=P, corrupt=P, delay=US, trouble_seed=N; pcap=FILE: what passes\n"
+        "  any   loss=P, reorder=P, duplicate=P, corrupt=P, delay=US, trouble_seed=N; pcap=FILE: what "
+        "passes\n"
         "Keys of every port:\n" +
         swhca::port_keys_help() +
         "Then -- and the command with its arguments.\n"
         "Exit codes: the command's; 2: these arguments are wrong; 126, 127: the command cannot be "
         "run, is not found.");
+    std::string socket;
+    std::vector<std::string> fault;
+    CLI::App* stat_command = app.add_subcommand("stat", "Show the state of a running instance as JSON");
+    stat_command->add_option("SOCKET", socket, "As given to run --control")->required();
+    CLI::App* fault_command = app.add_subcommand("fault", "Make a running instance fail");
+    fault_command->add_option("SOCKET", socket, "As given to run --control")->required();
+    fault_command
+        ->add_option(
+            "FAULT", fault,
+            "DEVICE KIND key=value ..., as in: mlx5_0 rx_error after=10 syndrome=4; kinds: rx_error, "
+            "tx_error, cq_overrun, filler, late, refuse, remove, clear")
+        ->required();
     try {
         app.parse(argc, argv);
     } catch (const CLI::CallForHelp& help) {
@@ -203,5 +237,7 @@ int main(int argc, char** argv) {
         app.exit(error);
         return exit_usage;
     }
+    if (stat_command->parsed()) return converse(socket, "stat");
+    if (fault_command->parsed()) return converse(socket, "fault " + joined(fault));
     return run(options);
 }

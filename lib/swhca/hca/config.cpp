@@ -339,6 +339,7 @@ Result<Config> config_from_environment(const char* (*get)(const char* name)) {
     if (!engine.ok()) return std::move(engine).take_error();
     config.engine = engine.value();
     config.report_path = text_of(environment::report);
+    config.control_path = text_of(environment::control);
     config.list_on_pci = text_of(environment::pci) == "1";
     if (const Status status = complete(config); !status.ok()) return status.error();
     return config;

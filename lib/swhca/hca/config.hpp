@@ -34,16 +34,18 @@ struct PortConfig {
 struct Config {
     std::vector<PortConfig> ports{};
     EngineOptions engine{};
-    std::string report_path{}; ///< JSON report at exit, empty for none
-    bool list_on_pci{};        ///< show the devices in listings of the PCI bus also
+    std::string report_path{};  ///< JSON report at exit, empty for none
+    std::string control_path{}; ///< socket for `swhca stat` and `swhca fault`, empty for none
+    bool list_on_pci{};         ///< show the devices in listings of the PCI bus also
 };
 
 /// Names of the environment variables by which `swhca run` speaks to the preloaded object.
 namespace environment {
-inline constexpr const char* ports = "SWHCA_PORTS";   ///< one port per line
-inline constexpr const char* engine = "SWHCA_ENGINE"; ///< cpu=N,idle,manual
-inline constexpr const char* report = "SWHCA_REPORT"; ///< file name
-inline constexpr const char* pci = "SWHCA_PCI";       ///< 1: list the devices on the PCI bus
+inline constexpr const char* ports = "SWHCA_PORTS";     ///< one port per line
+inline constexpr const char* engine = "SWHCA_ENGINE";   ///< cpu=N,idle,manual
+inline constexpr const char* report = "SWHCA_REPORT";   ///< file name
+inline constexpr const char* control = "SWHCA_CONTROL"; ///< name of the control socket
+inline constexpr const char* pci = "SWHCA_PCI";         ///< 1: list the devices on the PCI bus
 } // namespace environment
 
 /// Parses one port. The error names the key and lists the known ones.

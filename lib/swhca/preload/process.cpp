@@ -42,6 +42,7 @@ void after_fork_in_parent() {
 /// The child has no engine: the parent's model is left as it lies, and a new one is made when asked for.
 void after_fork_in_child() {
     after_fork_in_parent();
+    if (Model* parents = current.load(); parents != nullptr && parents->control) parents->control->forget();
     current.store(nullptr);
     reset_broken(false);
 }
@@ -60,6 +61,13 @@ std::unique_ptr<Model> make_model(std::string& why) {
     made->root = root.value();
     const stride::Status laid = lay_tree(*made->hca, made->root, made->config.list_on_pci);
     if (!laid.ok()) return why = laid.error().what, nullptr;
+    if (made->config.control_path.empty()) return made;
+    auto control = ControlSocket::open(made->config.control_path, *made->hca);
+    // Another process of the same command may have it: not worth dying for.
+    if (control.ok())
+        made->control = std::move(control).value();
+    else
+        std::fprintf(stderr, "swhca: %s\n", control.error().what.c_str());
     return made;
 }
 
@@ -80,6 +88,7 @@ void write_report(const Model& model) {
 [[gnu::destructor]] void finish() {
     Model* made = current.load();
     if (made == nullptr || made->pid != getpid()) return;
+    made->control.reset();
     std::scoped_lock lock{made->hca->commands};
     shut_down(*made->hca);
     write_report(*made);

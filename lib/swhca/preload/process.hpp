@@ -5,6 +5,7 @@
 
 #include "swhca/hca/config.hpp"
 #include "swhca/hca/device.hpp"
+#include "swhca/preload/control_socket.hpp"
 
 #include <memory>
 #include <string>
@@ -14,6 +15,7 @@ namespace swhca::preload {
 struct Model {
     Config config{};
     std::unique_ptr<Hca> hca{};
+    std::unique_ptr<ControlSocket> control{};
     std::string root{}; ///< of the device files' tree
     pid_t pid{};        ///< the process it works in
 };

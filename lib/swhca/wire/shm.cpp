@@ -36,15 +36,15 @@ ShmWire::ShmWire(ShmSegment segment, WireFormat format, WhenFull when_full)
 
 /// Who died must not stop who waits for it.
 void ShmWire::look_around() {
-    others_.store(segment_.bury_dead(), std::memory_order_relaxed);
-    std::erase_if(table_, [this](const auto& entry) { return !segment_.is_taken(entry.second); });
+    others_.store(segment_->bury_dead(), std::memory_order_relaxed);
+    std::erase_if(table_, [this](const auto& entry) { return !segment_->is_taken(entry.second); });
 }
 
 /// False: the frame has to wait.
 bool ShmWire::send_to(std::uint32_t place, const Frame& frame) {
-    if (segment_.write(place, frame)) return true;
+    if (segment_->write(place, frame)) return true;
     look_around();
-    if (segment_.is_taken(place) && when_full_ == WhenFull::wait) return false;
+    if (segment_->is_taken(place) && when_full_ == WhenFull::wait) return false;
     frames_lost_.add(1);
     return true;
 }
@@ -53,11 +53,11 @@ bool ShmWire::send(const Frame& frame) {
     const FrameAddresses addresses = addresses_of(format_, frame);
     if (addresses.valid && !addresses.group) {
         const auto known = table_.find(addresses.destination);
-        if (known != table_.end() && segment_.is_taken(known->second)) return send_to(known->second, frame);
+        if (known != table_.end() && segment_->is_taken(known->second)) return send_to(known->second, frame);
     }
     for (std::uint32_t place = 0; place < ShmLayout::places; ++place) {
-        if (place == segment_.own() || !segment_.is_taken(place)) continue;
-        if (!segment_.write(place, frame)) frames_lost_.add(1);
+        if (place == segment_->own() || !segment_->is_taken(place)) continue;
+        if (!segment_->write(place, frame)) frames_lost_.add(1);
     }
     return true;
 }
@@ -79,7 +79,7 @@ unsigned ShmWire::poll(unsigned budget) {
     unsigned moved = 0;
     ShmFrameHeader header;
     while (moved < budget) {
-        const std::byte* data = segment_.peek(header);
+        const std::byte* data = segment_->peek(header);
         if (data == nullptr) break;
         const Segment segment{data, header.length_bytes};
         const Frame frame{{&segment, 1}, header.length_bytes};
@@ -87,7 +87,7 @@ unsigned ShmWire::poll(unsigned budget) {
         const FrameAddresses addresses = addresses_of(format_, frame);
         if (table_.size() >= table_limit) table_.clear();
         if (addresses.valid && header.from < ShmLayout::places) table_[addresses.source] = header.from;
-        segment_.consume(header);
+        segment_->consume(header);
         ++moved;
     }
     frames_in_.add(moved);

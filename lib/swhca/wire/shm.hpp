@@ -9,6 +9,7 @@
 #include "swhca/wire/wire.hpp"
 
 #include <atomic>
+#include <optional>
 #include <unordered_map>
 
 namespace swhca {
@@ -21,7 +22,9 @@ class ShmWire final : public Wire {
     void attach(FrameSink& sink) override { sink_ = &sink; }
     unsigned transmit(std::span<const Frame> frames) override;
     unsigned poll(unsigned budget) override;
-    // The link is to the switch, whoever else is plugged in: programs (perftest) want it up before their peer comes.
+    void close() override { segment_.reset(); }
+    // The link is to the switch, whoever else is plugged in: programs (perftest) want it up before their peer
+    // comes.
     bool link_up() const override { return true; }
     std::vector<std::pair<std::string, std::uint64_t>> counters() const override;
 
@@ -30,7 +33,7 @@ class ShmWire final : public Wire {
     bool send(const Frame& frame);
     void look_around();
 
-    ShmSegment segment_;
+    std::optional<ShmSegment> segment_; ///< gone after close()
     WireFormat format_;
     WhenFull when_full_;
     FrameSink* sink_{};
