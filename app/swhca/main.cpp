@@ -206,6 +206,7 @@ int main(int argc, char** argv) {
         "  pair  peer=NAME: the port at the other end; default: the next port with wire=pair\n"
         "  loop  what the port sends comes back to it\n"
         "  switch, shm  fabric=NAME: a switch between ports of the process, between processes\n"
+        "  tap, af_packet  dev=NAME: a TAP interface that is made, an interface that exists\n"
         "  pcap  in=FILE, out=FILE, loop=N (0: for ever), rate=PPS\n"
         "  gen   size=N|A-B|imix, flows=N, vlan=ID, proto=udp|tcp, ipv6=on, bad_csum=1/N, dst=MAC, seed=N,\n"
         "        count=N, rate=PPS (default: as fast as the receiver takes it), check=on: compare what comes "

@@ -3,6 +3,7 @@
 
 #include "swhca/wire/decorated.hpp"
 #include "swhca/wire/gen.hpp"
+#include "swhca/wire/kernel_wire.hpp"
 #include "swhca/wire/loop.hpp"
 #include "swhca/wire/options.hpp"
 #include "swhca/wire/pair.hpp"
@@ -70,9 +71,11 @@ WireResult make_plain_wire(const PortOptions& options) {
     if (options.wire == "pcap") return make_pcap(options);
     if (options.wire == "switch") return SwitchWire::make(options);
     if (options.wire == "shm") return ShmWire::make(options);
+    if (options.wire == "tap" || options.wire == "af_packet") return KernelWire::make(options);
     if (options.wire == "gen") return make_gen_wire(options);
-    return Error{EINVAL, "port " + options.name + ": wire=" + options.wire +
-                             ": no such wire; there are pair, loop, switch, shm, pcap and gen"};
+    return Error{EINVAL,
+                 "port " + options.name + ": wire=" + options.wire +
+                     ": no such wire; there are pair, loop, switch, shm, tap, af_packet, pcap and gen"};
 }
 
 } // namespace

@@ -16,6 +16,7 @@ namespace swhca {
 /// - `loop`: what is sent comes back.
 /// - `switch`: [fabric=NAME,][pause=on|off]. See switch.hpp.
 /// - `shm`: fabric=NAME[,pause=on|off]. See shm.hpp.
+/// - `tap`, `af_packet`: dev=NAME. See kernel_wire.hpp.
 /// - any: [pcap=FILE,][loss=P,][reorder=P,][duplicate=P,][corrupt=P,][delay=US,][trouble_seed=N]. See
 ///   decorated.hpp.
 /// - `gen`: see gen_options.hpp.

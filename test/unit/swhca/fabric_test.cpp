@@ -257,6 +257,35 @@ TEST(TroubledWire, ProbabilityOutsideOneIsNamed) {
     EXPECT_NE(made.error().what.find("loss=1.5"), std::string::npos) << made.error().what;
 }
 
+TEST(KernelWire, InterfaceThatIsNotThereIsNamed) {
+    PortOptions options;
+    options.name = "p";
+    options.wire = "af_packet";
+    options.values = {{"dev", "no-such-if"}};
+    const auto made = make_wire(options);
+    ASSERT_FALSE(made.ok());
+    EXPECT_NE(made.error().what.find("dev=no-such-if"), std::string::npos) << made.error().what;
+}
+
+TEST(KernelWire, LoopbackInterfaceGivesBackWhatAnotherSocketSends) {
+    PortOptions options;
+    options.name = "p";
+    options.wire = "af_packet";
+    options.values = {{"dev", "lo"}};
+    if (!make_wire(options).ok()) GTEST_SKIP() << "no right to open packet sockets here";
+    Port a{"af_packet", {{"dev", "lo"}}}, b{"af_packet", {{"dev", "lo"}}};
+    Bytes frame = ethernet(1, 2);
+    frame[12] = 0x88, frame[13] = 0xb5;
+    ASSERT_TRUE(a.send(frame));
+    for (unsigned i = 0; i < 1000 && b.got.empty(); ++i) {
+        b.wire->poll(64);
+        std::erase_if(b.got,
+                      [](const Bytes& got) { return got.size() < 14 || got[12] != 0x88 || got[13] != 0xb5; });
+    }
+    ASSERT_FALSE(b.got.empty());
+    EXPECT_EQ(b.got[0], frame);
+}
+
 TEST(TapWire, FileSaysWhatTheFramesAreAndHoldsBothDirections) {
     const std::string path = testing::TempDir() + "tap-" + std::to_string(getpid()) + ".pcap";
     const std::map<WireFormat, std::uint32_t> link_types{
