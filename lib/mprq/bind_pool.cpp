@@ -124,8 +124,13 @@ std::uint32_t BindPool::find_runs(WqeBuffer* buffers, std::uint32_t wanted, std:
         }
         WqeBuffer& buffer = buffers[found++];
         buffer.slots = slot(first);
-        buffer.slot_bytes = std::size_t{slots} << layout_.log_pitch;
+        buffer.home = home_ + first;
+        buffer.first_slot = first;
+        buffer.slot_count = slots;
+        buffer.whole_slots.store(slots, std::memory_order_relaxed);
         buffer.strides = buffer.slots + layout_.data_offset;
+        for (std::uint32_t n = 0; n < slots; ++n)
+            buffer.home[n].store(1, std::memory_order_relaxed);
         std::fill_n(owner_ + first, slots, &buffer);
         claimed_.fetch_add(slots, std::memory_order_relaxed);
         first = align_up(first + slots, layout_.colours());
@@ -135,8 +140,8 @@ std::uint32_t BindPool::find_runs(WqeBuffer* buffers, std::uint32_t wanted, std:
 
 /// Takes claimed mbufs off the stack.
 void BindPool::drop_owned() noexcept {
-    void** const end =
-        std::remove_if(stack_, stack_ + stacked_, [this](void* m) { return owner_of(m) != nullptr; });
+    void** const end = std::remove_if(stack_, stack_ + stacked_,
+                                      [this](void* m) { return owner_of(index_of(m)) != nullptr; });
     stacked_ = static_cast<std::uint32_t>(end - stack_);
 }
 
@@ -146,29 +151,41 @@ void BindPool::relink() noexcept {
     rte_mempool_objhdr_list rest = STAILQ_HEAD_INITIALIZER(rest);
     while (rte_mempool_objhdr* header = STAILQ_FIRST(&mempool_->elt_list)) {
         STAILQ_REMOVE_HEAD(&mempool_->elt_list, next);
-        if (owner_of(header) == nullptr) STAILQ_INSERT_TAIL(&rest, header, next);
+        if (owner_of(index_of(header)) == nullptr) STAILQ_INSERT_TAIL(&rest, header, next);
     }
     STAILQ_CONCAT(&mempool_->elt_list, &rest);
 }
 
 void BindPool::give_back(WqeBuffer& buffer) noexcept {
-    const auto first = static_cast<std::uint32_t>(index_of(buffer.slots));
-    const auto slots = static_cast<std::uint32_t>(buffer.slot_bytes >> layout_.log_pitch);
-    repair(buffer, 0, slots - 1); // there may be completions that nobody ever looked at
+    repair(buffer, 0, buffer.slot_count - 1); // there may be completions that nobody ever looked at
     const Locked locked{lock_};
-    for (std::uint32_t index = first + slots; index-- > first;) {
-        rte_mempool_objhdr* const header = header_of(index);
-        owner_[index] = nullptr;
-        STAILQ_INSERT_HEAD(&mempool_->elt_list, header, next);
-        stack_[stacked_++] = object(index);
+    for (std::uint32_t n = buffer.slot_count; n-- > 0;)
+        take_back(buffer.first_slot + n);
+}
+
+void BindPool::give_back_home(WqeBuffer& buffer) noexcept {
+    const Locked locked{lock_};
+    buffer.whole_slots.store(0, std::memory_order_relaxed);
+    for (std::uint32_t n = buffer.slot_count; n-- > 0;) {
+        const std::uint32_t index = buffer.first_slot + n;
+        if (owner_[index] != &buffer || buffer.home[n].load(std::memory_order_relaxed) == 0) continue;
+        if (header_of(index)->mp != mempool_) renew(index);
+        take_back(index);
     }
-    claimed_.fetch_sub(slots, std::memory_order_relaxed);
+}
+
+/// A claimed slot is the pool's again.
+void BindPool::take_back(std::uint32_t index) noexcept {
+    owner_[index] = nullptr;
+    STAILQ_INSERT_HEAD(&mempool_->elt_list, header_of(index), next);
+    stack_[stacked_++] = object(index);
+    claimed_.fetch_sub(1, std::memory_order_relaxed);
 }
 
 void BindPool::repair(const WqeBuffer& buffer, std::uint32_t first, std::uint32_t count) noexcept {
     // A stride ends in the next slot, with that one's headers. Frames overwrite from the front, so that the
     // mempool's header tells for all.
-    const auto begin = static_cast<std::uint32_t>(index_of(buffer.slots)) + first + 1;
+    const std::uint32_t begin = buffer.first_slot + first + 1;
     for (std::uint32_t index = begin; index < begin + count; ++index)
         if (header_of(index)->mp != mempool_) renew(index);
 }
@@ -205,8 +222,10 @@ int BindPool::create(rte_mempool* pool) noexcept {
     const std::size_t array_bytes = std::size_t{pool->size} * sizeof(void*);
     data->stack_ = static_cast<void**>(rte_zmalloc_socket("bind_pool", array_bytes, 0, pool->socket_id));
     data->owner_ = static_cast<WqeBuffer**>(rte_zmalloc_socket("bind_pool", array_bytes, 0, pool->socket_id));
+    data->home_ = static_cast<std::atomic<std::uint8_t>*>(
+        rte_zmalloc_socket("bind_pool", pool->size, RTE_CACHE_LINE_SIZE, pool->socket_id));
     pool->pool_data = data;
-    if (data->stack_ != nullptr && data->owner_ != nullptr) return 0;
+    if (data->stack_ != nullptr && data->owner_ != nullptr && data->home_ != nullptr) return 0;
     destroy(pool);
     return -ENOMEM;
 }
@@ -219,6 +238,7 @@ void BindPool::destroy(rte_mempool* pool) noexcept {
             log_line(LogLevel::error, "pool %s is freed while a receive queue runs on it", pool->name);
     rte_free(data->stack_);
     rte_free(data->owner_);
+    rte_free(data->home_);
     data->~BindPool();
     rte_free(data);
 }
@@ -247,18 +267,26 @@ int BindPool::enqueue(rte_mempool* pool, void* const* objects, unsigned count) n
 void BindPool::sort_home(void* const* objects, std::uint32_t count) noexcept {
     void* ordinary[64];
     std::uint32_t ordinaries = 0;
+    std::atomic<std::uint8_t>* const home = home_;
     WqeBuffer* owner = nullptr;
+    std::size_t first = 0, slots = 0; // of the owner
     std::uint32_t run = 0;
     for (void* const* at = objects; at != objects + count; ++at) {
-        if (owner != nullptr && owner->has_slot(*at)) {
-            ++run;
-        } else if (WqeBuffer* const other = owner_of(*at); other == nullptr) {
-            ordinary[ordinaries++] = *at;
-        } else {
+        const std::size_t index = index_of(*at);
+        if (index - first >= slots) {
+            WqeBuffer* const other = owner_of(index);
+            if (other == nullptr) {
+                ordinary[ordinaries++] = *at;
+                continue;
+            }
             if (run != 0) StridePool::packets_freed(owner, run);
             owner = other;
-            run = 1;
+            first = owner->first_slot;
+            slots = owner->whole_slots.load(std::memory_order_relaxed);
+            run = 0;
         }
+        home[index].store(1, std::memory_order_relaxed);
+        ++run;
     }
     if (run != 0) StridePool::packets_freed(owner, run);
     if (ordinaries != 0) put(ordinary, ordinaries);

@@ -15,7 +15,8 @@
 /// Until a queue claims some of it the pool is like any other. A claim takes runs of mbufs that are all home,
 /// one for each WQE buffer and one slot behind it, which the last stride reaches into. Enqueued again, such
 /// an mbuf counts its buffer towards home and goes nowhere else; whatever keeps it meanwhile (an application,
-/// an lcore's cache that hands it out to be sent) has an mbuf like any other.
+/// an lcore's cache that hands it out to be sent) has an mbuf like any other. When the queue is gone, all
+/// that are home belong to the pool again, and every other one as soon as it comes.
 #pragma once
 
 #include "mprq/stride_pool.hpp"
@@ -76,6 +77,9 @@ class BindPool {
     std::uint32_t claim(WqeBuffer* buffers, std::uint32_t wanted, std::uint32_t strides);
     /// Gives a buffer's mbufs, all home, back to the pool. Any thread.
     void give_back(WqeBuffer& buffer) noexcept;
+    /// Gives those of a buffer's mbufs back that are home and were not given back yet, and leaves the others
+    /// to later calls. Nothing is posted in it any more. Any thread.
+    void give_back_home(WqeBuffer& buffer) noexcept;
     /// Makes headers good again that a frame longer than an mbuf has overwritten, in the strides [first,
     /// first
     /// + count) of a buffer; no mbuf behind the first of these is out. Their private areas are zeroed.
@@ -112,8 +116,7 @@ class BindPool {
     std::size_t index_of(const void* object) const noexcept {
         return static_cast<std::size_t>(static_cast<const std::byte*>(object) - slots_) >> layout_.log_pitch;
     }
-    WqeBuffer* owner_of(const void* object) const noexcept {
-        const std::size_t index = index_of(object);
+    WqeBuffer* owner_of(std::size_t index) const noexcept {
         return index < slot_count_ ? owner_[index] : nullptr;
     }
     void put(void* const* objects, std::uint32_t count) noexcept;
@@ -121,6 +124,7 @@ class BindPool {
     std::uint32_t find_runs(WqeBuffer* buffers, std::uint32_t wanted, std::uint32_t strides,
                             const std::uint8_t* home) noexcept;
     void drop_owned() noexcept;
+    void take_back(std::uint32_t index) noexcept;
     void relink() noexcept;
     /// Headers of an mbuf that is home, as new.
     void renew(std::uint32_t index) noexcept;
@@ -130,6 +134,7 @@ class BindPool {
     std::byte* slots_{};
     std::uint32_t slot_count_{}; ///< 0: not laid out for binding
     WqeBuffer** owner_{};        ///< by slot; nullptr: not claimed. Never changes while the mbuf is out
+    std::atomic<std::uint8_t>* home_{};    ///< by slot; of claimed ones: the mbuf is not out
     std::atomic<std::uint32_t> claimed_{}; ///< slots
 
     alignas(64) rte_spinlock_t lock_{}; ///< guards what follows

@@ -98,7 +98,10 @@ void enter_wqe(RxQueueState& queue) noexcept {
     StridingRing& ring = queue.striding;
     hot.buffer = ring.posted[ring.rq.size.slot(ring.ci)];
     hot.strides = hot.buffer->strides;
-    hot.shares = hot.buffer->shares;
+    if (queue.bound != nullptr)
+        hot.home = hot.buffer->home;
+    else
+        hot.shares = hot.buffer->shares;
     hot.iova = hot.buffer->iova;
     hot.used_end = hot.strides - RTE_PKTMBUF_HEADROOM;
     hot.consumed = 0;

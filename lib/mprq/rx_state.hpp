@@ -35,7 +35,10 @@ struct alignas(64) RxHot {
     std::uint32_t consumed{}; ///< strides of the current WQE behind us
     std::uint32_t attached{}; ///< packets of the current WQE handed over in place
     std::byte* strides{};     ///< of the current WQE
-    StrideShare* shares{};
+    union {
+        StrideShare* shares{};           ///< attached packets
+        std::atomic<std::uint8_t>* home; ///< bound ones
+    };
 
     std::byte* used_end{};    ///< attached packets own what lies before; the next one's headroom starts here
     rte_iova_t iova{};        ///< of `strides`

@@ -140,8 +140,22 @@ void StridePool::release() noexcept {
         while (spare_count_ != 0)
             bind_->give_back(*spare_[--spare_count_]);
         return_homecomers();
+        for (std::uint32_t n = 0; n < buffer_count_; ++n)
+            split_up(buffers_[n]);
     }
     let_go();
+}
+
+/// Gives back of a buffer that packets hold what is home. No WQE is posted any more, so that its credits are
+/// the mbufs that are out; taken away, all of these go back one by one, and the last lets go of the pool.
+void StridePool::split_up(WqeBuffer& buffer) noexcept {
+    std::uint32_t out = buffer.credits.load(std::memory_order_relaxed);
+    do {
+        if (out == 0 || out == posted_credits) return; // home, or brought home just now
+        buffer.out.store(out, std::memory_order_relaxed);
+    } while (
+        !buffer.credits.compare_exchange_weak(out, 0, std::memory_order_acq_rel, std::memory_order_relaxed));
+    bind_->give_back_home(buffer);
 }
 
 void StridePool::return_homecomers() noexcept {
@@ -173,6 +187,14 @@ void StridePool::packet_freed(void*, void* share_of_packet) noexcept {
     auto* share = static_cast<StrideShare*>(share_of_packet);
     rte_mbuf_ext_refcnt_set(&share->info, 1);
     packets_freed(share->buffer, 1);
+}
+
+/// `left`: credits after `count` packets were freed; below 0 if the buffer is split up.
+void StridePool::last_freed(WqeBuffer* buffer, std::uint32_t left, std::uint32_t count) noexcept {
+    if (left == 0) return bring_home(buffer);
+    StridePool* const pool = buffer->pool;
+    pool->bind_->give_back_home(*buffer);
+    if (buffer->out.fetch_sub(count, std::memory_order_acq_rel) == count) pool->let_go();
 }
 
 void StridePool::bring_home(WqeBuffer* buffer) noexcept {

@@ -9,6 +9,9 @@
 /// away what is left of the large credit beyond the packets attached. Whoever reaches zero brings the buffer
 /// home. So receiving a packet touches no shared counter at all.
 ///
+/// Of a bound buffer it is known besides which of its mbufs are home. When the queue is gone nobody waits for
+/// the whole buffer any more: what is home goes back to the mempool at once, the rest one by one.
+///
 /// The pool is counted too: by the queue, and by every buffer that is away. The last to let go frees the
 /// memory, deregisters it and, through the keeper, lets go of the device: packets outlive queue and port.
 #pragma once
@@ -37,18 +40,19 @@ struct StrideShare {
 /// Part of the pool's memory; the first line is shared between threads, the second is constant.
 struct alignas(64) WqeBuffer {
     std::atomic<std::uint32_t> credits;
-    WqeBuffer* next_home; ///< of the stack of buffers brought home by other threads
+    WqeBuffer* next_home;           ///< of the stack of buffers brought home by other threads
+    std::atomic<std::uint32_t> out; ///< bound and split up: mbufs that are not back yet
 
     alignas(64) StridePool* pool;
-    std::byte* strides;  ///< first stride; headroom_bytes before it belong to the buffer too
-    rte_iova_t iova;     ///< of `strides`
-    StrideShare* shares; ///< one for each stride that a packet may start at; nullptr if bound
-    std::byte* slots;    ///< bound: the mbufs it is made of, and the slot its last stride ends in
-    std::size_t slot_bytes;
-
-    bool has_slot(const void* object) const noexcept {
-        return static_cast<std::size_t>(static_cast<const std::byte*>(object) - slots) < slot_bytes;
-    }
+    std::byte* strides;              ///< first stride; headroom_bytes before it belong to the buffer too
+    rte_iova_t iova;                 ///< of `strides`
+    StrideShare* shares;             ///< one for each stride that a packet may start at; nullptr if bound
+    std::byte* slots;                ///< bound: the mbufs it is made of, and the slot its last stride ends in
+    std::atomic<std::uint8_t>* home; ///< bound, by slot: the mbuf is home; 0 from when it is handed over
+    std::uint32_t first_slot;        ///< bound: index of `slots` in the mempool
+    std::uint32_t slot_count;
+    /// slot_count, or 0 if split up: then any of its slots may be another's already.
+    std::atomic<std::uint32_t> whole_slots;
 };
 
 struct StridePoolConfig {
@@ -96,11 +100,12 @@ class StridePool {
         return true;
     }
     /// The queue lets go; its buffers must be given back or settled before. The pool lives on until the last
-    /// packet is freed; of a bound one only the buffers that packets hold.
+    /// packet is freed; of a bound one only the mbufs that are out are missing from the mempool.
     void release() noexcept;
     /// `count` packets of a buffer were freed. Any thread.
     static void packets_freed(WqeBuffer* buffer, std::uint32_t count) noexcept {
-        if (buffer->credits.fetch_sub(count, std::memory_order_acq_rel) == count) bring_home(buffer);
+        const std::uint32_t left = buffer->credits.fetch_sub(count, std::memory_order_acq_rel) - count;
+        if (static_cast<std::int32_t>(left) <= 0) last_freed(buffer, left, count);
     }
     /// The mempool that a bound pool was made of goes, packets or not. False: a queue still runs on it.
     bool memory_gone() noexcept;
@@ -129,12 +134,14 @@ class StridePool {
     void lay_out_buffer(WqeBuffer& buffer, const StridePoolConfig& config, std::uint32_t index);
     Status register_range(const StridePoolConfig& config, std::byte* base, std::size_t bytes);
     void return_homecomers() noexcept;
+    void split_up(WqeBuffer& buffer) noexcept;
     void destroy() noexcept;
     void collect() noexcept;
     void let_go() noexcept {
         if (away_.fetch_sub(1, std::memory_order_acq_rel) == 1) destroy();
     }
     static void packet_freed(void* address, void* share) noexcept;
+    static void last_freed(WqeBuffer* buffer, std::uint32_t left, std::uint32_t count) noexcept;
     static void bring_home(WqeBuffer* buffer) noexcept;
 
     // Receiving thread.

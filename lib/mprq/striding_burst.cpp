@@ -35,7 +35,8 @@ class View {
   public:
     [[gnu::always_inline]] explicit View(RxQueueState& queue) noexcept
         : queue_{queue}
-        , copy_threshold_bytes_{queue.hot.copy_threshold_bytes} {
+        , copy_threshold_bytes_{queue.hot.copy_threshold_bytes}
+        , home_{queue.hot.home} {
         load();
     }
     [[gnu::always_inline]] void store() noexcept {
@@ -77,6 +78,7 @@ class View {
     std::byte* used_end_;
     std::uint32_t attached_;
     const std::uint32_t copy_threshold_bytes_;
+    std::atomic<std::uint8_t>* const home_; ///< bound
     const mlx5::StrideMap map_{hot().map};
     const std::uint64_t rearm_{word_of(hot().rearm)};
 };
@@ -140,6 +142,7 @@ inline void View::bind(Tally& tally, const mlx5_cqe64& cqe, std::uint32_t first,
     std::byte* const header = strides_ + map_.offset(first) - hot().bound_head_bytes - colour_bytes;
     rte_prefetch0(header + map_.offset(BindLayout::max_colours)); // of the same colour
     auto* const m = reinterpret_cast<rte_mbuf*>(header);
+    home_[first].store(0, std::memory_order_relaxed);
     ++attached_;
     describe<Offloads>(m, cqe, rearm_ + map_.shift_bytes() + colour_bytes, 0, length_of<Offloads>(bytes));
     tally.take(m, length_of<Offloads>(bytes));

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 /// Mempool ops "stride": an ordinary pool, and one whose mbufs are strides.
-#include "rx_fixture.hpp"
-
-#include "mprq/bind_pool.hpp"
+#include "bind_fixture.hpp"
 
 #include <rte_eal.h>
 #include <rte_lcore.h>
@@ -15,28 +13,6 @@
 
 namespace stride::mprq::test {
 namespace {
-
-class BindPoolTest : public RxFixture {
-  protected:
-    /// 2 KiB slots, two colours, frames up to 1600 bytes.
-    static QueueSetup bound(std::uint32_t log_strides = 4) {
-        return {.log_strides = log_strides,
-                .max_frame_bytes = 1522,
-                .mbufs = 511,
-                .data_room_bytes = 1792,
-                .copy_threshold_bytes = 0,
-                .pool_ops = "stride"};
-    }
-    void stop_and_destroy() {
-        hca->reset();
-        queue->stop();
-        queue.reset();
-    }
-    bool is_bound(const rte_mbuf* m) const {
-        const auto data = reinterpret_cast<std::uintptr_t>(m) + sizeof(rte_mbuf) + setup.private_bytes;
-        return RTE_MBUF_DIRECT(m) && reinterpret_cast<std::uintptr_t>(m->buf_addr) == data && m->pool == pool;
-    }
-};
 
 TEST_F(BindPoolTest, PoolThatNoQueueClaimedIsLikeAnyOther) {
     setup = {.mbufs = 300, .pool_ops = "stride", .private_bytes = 64, .cache = 32};
@@ -124,53 +100,6 @@ TEST_F(BindPoolTest, WritingHeadroomAndTailroomLeavesTheNeighboursAlone) {
     for (std::uint32_t n = 1; n < 12; n += 2)
         expect_packet(packets[n], n, 1522);
     free_all(packets);
-}
-
-TEST_F(BindPoolTest, MempoolIsWholeAgainWhenTheQueueIsGone) {
-    for (int round = 0; round < 20; ++round) {
-        set_up(bound());
-        EXPECT_LT(rte_mempool_avail_count(pool), setup.mbufs);
-        for (std::uint32_t n = 0; n < 40; ++n)
-            ASSERT_TRUE(send(n, 700));
-        std::vector<rte_mbuf*> packets = burst();
-        free_all(packets);
-        stop_and_destroy();
-        EXPECT_EQ(rte_mempool_avail_count(pool), setup.mbufs);
-        EXPECT_EQ(rte_mempool_obj_iter(
-                      pool, [](rte_mempool*, void*, void*, unsigned) {}, nullptr),
-                  setup.mbufs);
-        TearDown();
-        pool = nullptr;
-    }
-}
-
-TEST_F(BindPoolTest, PacketsHeldKeepTheirBuffersOnlyAndOutliveTheQueue) {
-    set_up(bound());
-    std::vector<rte_mbuf*> held;
-    for (std::uint32_t n = 0; n < 40; ++n)
-        ASSERT_TRUE(send(n, 800));
-    held = burst();
-    ASSERT_EQ(held.size(), 40U);
-    for (std::uint32_t n = 0; n < 40; ++n)
-        if (n != 20) rte_pktmbuf_free(held[n]);
-    stop_and_destroy();
-    EXPECT_EQ(rte_mempool_avail_count(pool), setup.mbufs - 17); // 16 strides, and the slot behind them
-    EXPECT_EQ(StridePool::alive(), 1U);
-    expect_packet(held[20], 20, 800);
-    rte_pktmbuf_free(held[20]);
-    EXPECT_EQ(StridePool::alive(), 0U);
-}
-
-TEST_F(BindPoolTest, MempoolMayBeFreedWhilePacketsAreStillOut) {
-    set_up(bound());
-    ASSERT_TRUE(send(0, 800));
-    std::vector<rte_mbuf*> held = burst();
-    std::weak_ptr<const void> device = hca->keeper;
-    stop_and_destroy();
-    hca.reset();
-    EXPECT_FALSE(device.expired());
-    rte_mempool_free(std::exchange(pool, nullptr));
-    EXPECT_TRUE(device.expired());
 }
 
 TEST_F(BindPoolTest, MbufsAreAllocatedForSendingFromTheSamePool) {
@@ -283,20 +212,6 @@ TEST_F(BindPoolTest, FrameLongerThanAnMbufIsDroppedAndTheHeadersItRanOverAreMade
         n += 2;
     }
     EXPECT_EQ(queue->stats().dropped_oversize, 30U);
-    stop_and_destroy();
-    std::vector<rte_mbuf*> all;
-    while (rte_mbuf* m = rte_pktmbuf_alloc(pool))
-        all.push_back(m);
-    EXPECT_EQ(all.size(), setup.mbufs);
-    for (rte_mbuf* m : all)
-        EXPECT_TRUE(is_bound(m));
-    free_all(all);
-}
-
-TEST_F(BindPoolTest, LongFramesThatNobodyPolledLeaveWholeMbufsAtStop) {
-    set_up(bound());
-    for (int n = 0; n < 10; ++n)
-        ASSERT_TRUE(send(1000, 5000));
     stop_and_destroy();
     std::vector<rte_mbuf*> all;
     while (rte_mbuf* m = rte_pktmbuf_alloc(pool))
@@ -476,50 +391,6 @@ TEST_F(BindPoolTest, OtherThreadsFreeAndAllocateMeanwhile) {
     free_all(box);
     EXPECT_GT(queue->stats().attached, 0U);
     EXPECT_EQ(queue->stats().buffers_held, 0U);
-}
-
-TEST_F(BindPoolTest, RestartsWithPacketsHeldBindAgain) {
-    set_up(bound());
-    std::vector<std::pair<rte_mbuf*, std::uint32_t>> held;
-    std::uint32_t n = 0;
-    for (int restart = 0; restart < 60; ++restart) {
-        for (int packet = 0; packet < 3 + restart % 20; ++packet, ++n) {
-            ASSERT_TRUE(send(n, 600));
-            std::vector<rte_mbuf*> packets = burst();
-            ASSERT_EQ(packets.size(), 1U);
-            if (packet == 0 && restart % 4 == 0)
-                held.emplace_back(packets[0], n);
-            else
-                free_all(packets);
-        }
-        stop_and_destroy();
-        hca = std::make_unique<FakeHca>(FakeHca::striding(shape));
-        Result<RxQueuePtr> made = RxQueue::create_striding(config(), shape, hca->cq_ring, hca->rq_ring);
-        ASSERT_TRUE(made.ok());
-        queue = std::move(made).value();
-        EXPECT_STREQ(queue->policy(), "bind");
-        ASSERT_TRUE(queue->start().ok());
-        if (held.size() < 4) continue;
-        for (const auto& [m, number] : held) {
-            expect_packet(m, number, 600);
-            rte_pktmbuf_free(m);
-        }
-        held.clear();
-    }
-    for (const auto& [m, number] : held)
-        rte_pktmbuf_free(m);
-}
-
-TEST_F(BindPoolTest, FailedRegistrationGivesTheMbufsBack) {
-    setup = bound();
-    make_pool();
-    setup.log_stride_bytes = 11;
-    shape = {
-        .log_stride_bytes = 11, .log_strides = 4, .log_wqes = 2, .spare_wqes = 4, .max_frame_bytes = 1522};
-    hca = std::make_unique<FakeHca>(FakeHca::striding(shape));
-    hca->fail_registration = true;
-    EXPECT_FALSE(RxQueue::create_striding(config(), shape, hca->cq_ring, hca->rq_ring).ok());
-    EXPECT_EQ(rte_mempool_avail_count(pool), setup.mbufs);
 }
 
 } // namespace
