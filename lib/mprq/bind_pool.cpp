@@ -129,8 +129,7 @@ std::uint32_t BindPool::find_runs(WqeBuffer* buffers, std::uint32_t wanted, std:
         buffer.slot_count = slots;
         buffer.whole_slots.store(slots, std::memory_order_relaxed);
         buffer.strides = buffer.slots + layout_.data_offset;
-        for (std::uint32_t n = 0; n < slots; ++n)
-            buffer.home[n].store(1, std::memory_order_relaxed);
+        std::fill_n(buffer.home, slots, std::uint8_t{1});
         std::fill_n(owner_ + first, slots, &buffer);
         claimed_.fetch_add(slots, std::memory_order_relaxed);
         first = align_up(first + slots, layout_.colours());
@@ -168,7 +167,7 @@ void BindPool::give_back_home(WqeBuffer& buffer) noexcept {
     buffer.whole_slots.store(0, std::memory_order_relaxed);
     for (std::uint32_t n = buffer.slot_count; n-- > 0;) {
         const std::uint32_t index = buffer.first_slot + n;
-        if (owner_[index] != &buffer || buffer.home[n].load(std::memory_order_relaxed) == 0) continue;
+        if (owner_[index] != &buffer || __atomic_load_n(buffer.home + n, __ATOMIC_RELAXED) == 0) continue;
         if (header_of(index)->mp != mempool_) renew(index);
         take_back(index);
     }
@@ -222,7 +221,7 @@ int BindPool::create(rte_mempool* pool) noexcept {
     const std::size_t array_bytes = std::size_t{pool->size} * sizeof(void*);
     data->stack_ = static_cast<void**>(rte_zmalloc_socket("bind_pool", array_bytes, 0, pool->socket_id));
     data->owner_ = static_cast<WqeBuffer**>(rte_zmalloc_socket("bind_pool", array_bytes, 0, pool->socket_id));
-    data->home_ = static_cast<std::atomic<std::uint8_t>*>(
+    data->home_ = static_cast<std::uint8_t*>(
         rte_zmalloc_socket("bind_pool", pool->size, RTE_CACHE_LINE_SIZE, pool->socket_id));
     pool->pool_data = data;
     if (data->stack_ != nullptr && data->owner_ != nullptr && data->home_ != nullptr) return 0;
@@ -267,26 +266,36 @@ int BindPool::enqueue(rte_mempool* pool, void* const* objects, unsigned count) n
 void BindPool::sort_home(void* const* objects, std::uint32_t count) noexcept {
     void* ordinary[64];
     std::uint32_t ordinaries = 0;
-    std::atomic<std::uint8_t>* const home = home_;
     WqeBuffer* owner = nullptr;
-    std::size_t first = 0, slots = 0; // of the owner
+    const std::byte* slots = nullptr; // of the owner, like the next two
+    std::size_t slot_bytes = 0;
+    std::uint8_t* home = nullptr;
     std::uint32_t run = 0;
-    for (void* const* at = objects; at != objects + count; ++at) {
-        const std::size_t index = index_of(*at);
-        if (index - first >= slots) {
-            WqeBuffer* const other = owner_of(index);
-            if (other == nullptr) {
-                ordinary[ordinaries++] = *at;
-                continue;
-            }
-            if (run != 0) StridePool::packets_freed(owner, run);
-            owner = other;
-            first = owner->first_slot;
-            slots = owner->whole_slots.load(std::memory_order_relaxed);
-            run = 0;
+    const std::uint32_t log_pitch = layout_.log_pitch;
+    void* const* const end = objects + count;
+    for (void* const* at = objects; at != end;) {
+        void* const* const begin = at;
+        for (; at != end; ++at) {
+            const auto offset = static_cast<std::size_t>(static_cast<const std::byte*>(*at) - slots);
+            if (offset >= slot_bytes) break;
+            __atomic_store_n(home + (offset >> log_pitch), std::uint8_t{1}, __ATOMIC_RELAXED);
         }
-        home[index].store(1, std::memory_order_relaxed);
-        ++run;
+        run += static_cast<std::uint32_t>(at - begin);
+        if (at == end) break;
+        const std::size_t index = index_of(*at);
+        WqeBuffer* const other = owner_of(index);
+        if (other == nullptr) {
+            ordinary[ordinaries++] = *at++;
+            continue;
+        }
+        if (run != 0) StridePool::packets_freed(owner, run);
+        owner = other;
+        slots = owner->slots;
+        slot_bytes = std::size_t{owner->whole_slots.load(std::memory_order_relaxed)} << log_pitch;
+        home = owner->home;
+        __atomic_store_n(home_ + index, std::uint8_t{1}, __ATOMIC_RELAXED);
+        run = 1;
+        ++at;
     }
     if (run != 0) StridePool::packets_freed(owner, run);
     if (ordinaries != 0) put(ordinary, ordinaries);

@@ -134,7 +134,7 @@ class BindPool {
     std::byte* slots_{};
     std::uint32_t slot_count_{}; ///< 0: not laid out for binding
     WqeBuffer** owner_{};        ///< by slot; nullptr: not claimed. Never changes while the mbuf is out
-    std::atomic<std::uint8_t>* home_{};    ///< by slot; of claimed ones: the mbuf is not out
+    std::uint8_t* home_{};       ///< by slot; of claimed ones: the mbuf is not out
     std::atomic<std::uint32_t> claimed_{}; ///< slots
 
     alignas(64) rte_spinlock_t lock_{}; ///< guards what follows

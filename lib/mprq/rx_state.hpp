@@ -36,8 +36,8 @@ struct alignas(64) RxHot {
     std::uint32_t attached{}; ///< packets of the current WQE handed over in place
     std::byte* strides{};     ///< of the current WQE
     union {
-        StrideShare* shares{};           ///< attached packets
-        std::atomic<std::uint8_t>* home; ///< bound ones
+        StrideShare* shares{}; ///< attached packets
+        std::uint8_t* home;    ///< bound ones
     };
 
     std::byte* used_end{};    ///< attached packets own what lies before; the next one's headroom starts here

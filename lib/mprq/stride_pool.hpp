@@ -44,12 +44,12 @@ struct alignas(64) WqeBuffer {
     std::atomic<std::uint32_t> out; ///< bound and split up: mbufs that are not back yet
 
     alignas(64) StridePool* pool;
-    std::byte* strides;              ///< first stride; headroom_bytes before it belong to the buffer too
-    rte_iova_t iova;                 ///< of `strides`
-    StrideShare* shares;             ///< one for each stride that a packet may start at; nullptr if bound
-    std::byte* slots;                ///< bound: the mbufs it is made of, and the slot its last stride ends in
-    std::atomic<std::uint8_t>* home; ///< bound, by slot: the mbuf is home; 0 from when it is handed over
-    std::uint32_t first_slot;        ///< bound: index of `slots` in the mempool
+    std::byte* strides;       ///< first stride; headroom_bytes before it belong to the buffer too
+    rte_iova_t iova;          ///< of `strides`
+    StrideShare* shares;      ///< one for each stride that a packet may start at; nullptr if bound
+    std::byte* slots;         ///< bound: the mbufs it is made of, and the slot its last stride ends in
+    std::uint8_t* home;       ///< bound, by slot: the mbuf is home; 0 from when it is handed over
+    std::uint32_t first_slot; ///< bound: index of `slots` in the mempool
     std::uint32_t slot_count;
     /// slot_count, or 0 if split up: then any of its slots may be another's already.
     std::atomic<std::uint32_t> whole_slots;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <utility>
 
 namespace stride::mprq {
@@ -35,8 +36,7 @@ class View {
   public:
     [[gnu::always_inline]] explicit View(RxQueueState& queue) noexcept
         : queue_{queue}
-        , copy_threshold_bytes_{queue.hot.copy_threshold_bytes}
-        , home_{queue.hot.home} {
+        , copy_threshold_bytes_{queue.hot.copy_threshold_bytes} {
         load();
     }
     [[gnu::always_inline]] void store() noexcept {
@@ -78,7 +78,6 @@ class View {
     std::byte* used_end_;
     std::uint32_t attached_;
     const std::uint32_t copy_threshold_bytes_;
-    std::atomic<std::uint8_t>* const home_; ///< bound
     const mlx5::StrideMap map_{hot().map};
     const std::uint64_t rearm_{word_of(hot().rearm)};
 };
@@ -134,7 +133,7 @@ inline void View::attach(Tally& tally, const mlx5_cqe64& cqe, StrideRange range,
 }
 
 /// Hands over the mbuf that the packet already lies in: the application's pool has had it there since it was
-/// made.
+/// made. The caller notes that it is not home any more.
 template <RxOffloads::Bits Offloads>
 inline void View::bind(Tally& tally, const mlx5_cqe64& cqe, std::uint32_t first,
                        std::uint32_t bytes) noexcept {
@@ -142,7 +141,6 @@ inline void View::bind(Tally& tally, const mlx5_cqe64& cqe, std::uint32_t first,
     std::byte* const header = strides_ + map_.offset(first) - hot().bound_head_bytes - colour_bytes;
     rte_prefetch0(header + map_.offset(BindLayout::max_colours)); // of the same colour
     auto* const m = reinterpret_cast<rte_mbuf*>(header);
-    home_[first].store(0, std::memory_order_relaxed);
     ++attached_;
     describe<Offloads>(m, cqe, rearm_ + map_.shift_bytes() + colour_bytes, 0, length_of<Offloads>(bytes));
     tally.take(m, length_of<Offloads>(bytes));
@@ -181,10 +179,12 @@ inline void View::hand_over(Tally& tally, const mlx5_cqe64& cqe, StrideRange ran
     if (bytes <= copy_threshold_bytes_ && (How == Place::attached || top_ != hot().reserve)) {
         copy<Offloads>(tally, cqe, range.first, bytes);
     } else if (may_stay<How>(range)) [[likely]] {
-        if constexpr (How == Place::bound)
+        if constexpr (How == Place::bound) {
+            hot().home[range.first] = 0;
             bind<Offloads>(tally, cqe, range.first, bytes);
-        else
+        } else {
             attach<Offloads>(tally, cqe, range, bytes);
+        }
     } else {
         store();
         rte_mbuf* const m = copy_long<Offloads>(queue_, cqe, range.first, bytes);
@@ -222,7 +222,9 @@ template <RxOffloads::Bits Offloads, Place How>
         each([&](const mlx5_cqe64& one, std::uint32_t n) {
             view.copy<Offloads>(tally, one, firsts[n], bytes[n]);
         });
-    } else if (longer == 0xf && How == Place::bound && hot.replacement != nullptr) {
+    } else if (longer == 0xf && How == Place::bound && hot.replacement != nullptr &&
+               quad.end() - firsts[0] == 4) {
+        std::memset(hot.home + firsts[0], 0, 4);
         each([&](const mlx5_cqe64& one, std::uint32_t n) {
             view.bind<Offloads>(tally, one, firsts[n], bytes[n]);
         });
