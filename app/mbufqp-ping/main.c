@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Echo over an mbuf QP, without any ethdev: the tutorial of libmbufqp (doc/guides/mbufqp.md walks through it).
+ * Echo over an mbuf QP, without any ethdev: the tutorial of libmbufqp (doc/guides/mbufqp.md walks through
+ * it).
  *
  *   mbufqp-ping [EAL options] -- ENCAP DEVICE                echo whatever comes (prints the MAC to ping)
  *   mbufqp-ping [EAL options] -- ENCAP DEVICE MAC [COUNT]    ping that MAC
@@ -24,7 +25,7 @@
 enum { POOL_MBUFS = 8191, FRAME_BYTES = 64, BURST = 32, WAIT_SECONDS = 2, ETHER_TYPE = 0x88b5 };
 
 struct end {
-    struct mbufqp *qp;
+    struct mbufqp* qp;
     uint8_t mac[RTE_ETHER_ADDR_LEN];
     sem_t event; /* posted by the callback */
 };
@@ -38,20 +39,30 @@ static volatile sig_atomic_t stopped;
 static void stop(int signal_number) { (void)signal_number, stopped = 1; }
 
 /* On the set's event thread: only tells the main thread to look. */
-static void on_event(void *arg, struct mbufqp *qp, unsigned event, uint16_t queue) {
+static void on_event(void* arg, struct mbufqp* qp, unsigned event, uint16_t queue) {
     (void)qp, (void)event, (void)queue;
-    sem_post(&((struct end *)arg)->event);
+    sem_post(&((struct end*)arg)->event);
 }
 
-/* LIDs are what a fabric's manager gives; for a try the VNIC of a device has that of its MAC (DLID rule of locally
- * administered addresses: bytes 5, 4, 3). */
-static int open_end(struct end *end, const char *encap, const char *device, struct rte_mempool *pool) {
+/* LIDs are what a fabric's manager gives; for a try the VNIC of a device has that of its MAC (DLID rule of
+ * locally administered addresses: bytes 5, 4, 3). */
+static int open_end(struct end* end, const char* encap, const char* device, struct rte_mempool* pool) {
     struct mbufqp_opa_vnic vnic = {.vesw_id = 1, .encap_slid = 1, .u_mcast_dlid = 0xf00000};
-    struct mbufqp_config config = {.device = device, .port = 1, .tx_queues = 2, .rx_queues = 1, .rx_pool = pool,
-                                   .event = on_event, .event_arg = end, .promiscuous = 1, .opa_vnic = &vnic};
-    if (strcmp(encap, "ipoib") == 0) config.encap = MBUFQP_IPOIB;
-    else if (strcmp(encap, "opa_vnic") == 0) config.encap = MBUFQP_OPA_VNIC;
-    else if (strcmp(encap, "ethernet") != 0) return fprintf(stderr, "no encap %s\n", encap), -1;
+    struct mbufqp_config config = {.device = device,
+                                   .port = 1,
+                                   .tx_queues = 2,
+                                   .rx_queues = 1,
+                                   .rx_pool = pool,
+                                   .event = on_event,
+                                   .event_arg = end,
+                                   .promiscuous = 1,
+                                   .opa_vnic = &vnic};
+    if (strcmp(encap, "ipoib") == 0)
+        config.encap = MBUFQP_IPOIB;
+    else if (strcmp(encap, "opa_vnic") == 0)
+        config.encap = MBUFQP_OPA_VNIC;
+    else if (strcmp(encap, "ethernet") != 0)
+        return fprintf(stderr, "no encap %s\n", encap), -1;
     sem_init(&end->event, 0, 0);
     if (mbufqp_open(&config, &end->qp) != 0) return fprintf(stderr, "%s: %s\n", device, mbufqp_error()), -1;
     mbufqp_mac(end->qp, end->mac);
@@ -63,7 +74,7 @@ static int open_end(struct end *end, const char *encap, const char *device, stru
 }
 
 /* Until a packet is there. 0: none came in time. */
-static int wait_packet(struct end *end) {
+static int wait_packet(struct end* end) {
     struct timespec until;
     clock_gettime(CLOCK_REALTIME, &until);
     until.tv_sec += WAIT_SECONDS;
@@ -73,17 +84,17 @@ static int wait_packet(struct end *end) {
 }
 
 /* Puts one packet on its flow's queue, or gives it back to its pool. */
-static int send_one(struct end *end, struct rte_mbuf *mbuf) {
+static int send_one(struct end* end, struct rte_mbuf* mbuf) {
     if (mbufqp_put(end->qp, mbufqp_select_queue(end->qp, mbuf), &mbuf, 1) == 1) return 1;
     rte_pktmbuf_free(mbuf);
     return 0;
 }
 
-static unsigned echo_burst(struct end *end) {
-    struct rte_mbuf *mbufs[BURST];
+static unsigned echo_burst(struct end* end) {
+    struct rte_mbuf* mbufs[BURST];
     const uint16_t count = mbufqp_get(end->qp, 0, mbufs, BURST);
     for (uint16_t i = 0; i < count; ++i) {
-        struct rte_ether_hdr *ethernet = rte_pktmbuf_mtod(mbufs[i], struct rte_ether_hdr *);
+        struct rte_ether_hdr* ethernet = rte_pktmbuf_mtod(mbufs[i], struct rte_ether_hdr*);
         ethernet->dst_addr = ethernet->src_addr;
         memcpy(&ethernet->src_addr, end->mac, sizeof end->mac);
         send_one(end, mbufs[i]);
@@ -91,10 +102,11 @@ static unsigned echo_burst(struct end *end) {
     return count;
 }
 
-static struct rte_mbuf *make_ping(const struct end *end, const uint8_t *to, uint32_t sequence, struct rte_mempool *pool) {
-    struct rte_mbuf *mbuf = rte_pktmbuf_alloc(pool);
+static struct rte_mbuf* make_ping(const struct end* end, const uint8_t* to, uint32_t sequence,
+                                  struct rte_mempool* pool) {
+    struct rte_mbuf* mbuf = rte_pktmbuf_alloc(pool);
     if (mbuf == NULL) return NULL;
-    struct ping *ping = (struct ping *)rte_pktmbuf_append(mbuf, FRAME_BYTES);
+    struct ping* ping = (struct ping*)rte_pktmbuf_append(mbuf, FRAME_BYTES);
     memset(ping, 0, FRAME_BYTES);
     memcpy(&ping->ethernet.dst_addr, to, sizeof end->mac);
     memcpy(&ping->ethernet.src_addr, end->mac, sizeof end->mac);
@@ -105,15 +117,15 @@ static struct rte_mbuf *make_ping(const struct end *end, const uint8_t *to, uint
 }
 
 /* 1: the answer to `sequence` came. `peer` (may be NULL) echoes in this process. */
-static int await_answer(struct end *end, struct end *peer, uint32_t sequence) {
-    struct rte_mbuf *mbufs[BURST];
+static int await_answer(struct end* end, struct end* peer, uint32_t sequence) {
+    struct rte_mbuf* mbufs[BURST];
     int answered = 0;
     while (!answered && !stopped) {
         if (peer != NULL && (!wait_packet(peer) || echo_burst(peer) == 0)) return 0;
         if (!wait_packet(end)) return 0;
         const uint16_t count = mbufqp_get(end->qp, 0, mbufs, BURST);
         for (uint16_t i = 0; i < count; ++i) {
-            const struct ping *ping = rte_pktmbuf_mtod(mbufs[i], const struct ping *);
+            const struct ping* ping = rte_pktmbuf_mtod(mbufs[i], const struct ping*);
             if (mbufs[i]->pkt_len >= FRAME_BYTES && ping->sequence == sequence) {
                 answered = 1;
                 printf("%u bytes: seq %u, %.1f us\n", mbufs[i]->pkt_len, sequence,
@@ -125,12 +137,14 @@ static int await_answer(struct end *end, struct end *peer, uint32_t sequence) {
     return answered;
 }
 
-int main(int argc, char **argv) {
+int main(int argc, char** argv) {
     const int used = rte_eal_init(argc, argv);
     if (used < 0) return 2;
     argc -= used, argv += used;
-    if (argc < 3) return fprintf(stderr, "mbufqp-ping [EAL options] -- ENCAP DEVICE [MAC | DEVICE] [COUNT]\n"), 2;
-    struct rte_mempool *pool = rte_pktmbuf_pool_create("ping", POOL_MBUFS, 0, 0, RTE_MBUF_DEFAULT_BUF_SIZE, SOCKET_ID_ANY);
+    if (argc < 3)
+        return fprintf(stderr, "mbufqp-ping [EAL options] -- ENCAP DEVICE [MAC | DEVICE] [COUNT]\n"), 2;
+    struct rte_mempool* pool =
+        rte_pktmbuf_pool_create("ping", POOL_MBUFS, 0, 0, RTE_MBUF_DEFAULT_BUF_SIZE, SOCKET_ID_ANY);
     struct end end = {0}, peer = {0};
     struct rte_ether_addr to = {{0}};
     if (pool == NULL || open_end(&end, argv[1], argv[2], pool) != 0) return 2;
@@ -143,7 +157,7 @@ int main(int argc, char **argv) {
     while (argc == 3 && !stopped)
         if (wait_packet(&end)) echo_burst(&end);
     for (uint32_t sequence = 0; argc > 3 && sequence < wanted && !stopped; ++sequence) {
-        struct rte_mbuf *mbuf = make_ping(&end, is_mac ? to.addr_bytes : peer.mac, sequence, pool);
+        struct rte_mbuf* mbuf = make_ping(&end, is_mac ? to.addr_bytes : peer.mac, sequence, pool);
         if (mbuf == NULL || !send_one(&end, mbuf)) continue;
         answers += (uint32_t)await_answer(&end, is_mac ? NULL : &peer, sequence);
     }

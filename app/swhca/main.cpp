@@ -171,13 +171,8 @@ int converse(const std::string& socket, const std::string& request) {
     return refused ? 1 : 0;
 }
 
-} // namespace
-
-int main(int argc, char** argv) {
-    RunOptions options;
-    options.command = cut_command(argc, argv);
-    CLI::App app{intro, "swhca"};
-    app.require_subcommand(1);
+/// `swhca run` and its options.
+void add_run(CLI::App& app, RunOptions& options) {
     CLI::App* run_command = app.add_subcommand("run", "Start a command with the adapter in it");
     run_command
         ->add_option(
@@ -218,6 +213,16 @@ int main(int argc, char** argv) {
         "Then -- and the command with its arguments.\n"
         "Exit codes: the command's; 2: these arguments are wrong; 126, 127: the command cannot be "
         "run, is not found.");
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+    RunOptions options;
+    options.command = cut_command(argc, argv);
+    CLI::App app{intro, "swhca"};
+    app.require_subcommand(1);
+    add_run(app, options);
     std::string socket;
     std::vector<std::string> fault;
     CLI::App* stat_command = app.add_subcommand("stat", "Show the state of a running instance as JSON");

@@ -31,15 +31,15 @@ unsigned swhca_step(unsigned budget);
 uint64_t swhca_broken(const char* name);
 
 /*
- * Pulls the plug of a device's port (`up` 0) or puts it back: while it is out, nothing is sent or received, and the
- * program gets PORT_ERR and PORT_ACTIVE. Returns 0, or ENODEV if there is no such device.
+ * Pulls the plug of a device's port (`up` 0) or puts it back: while it is out, nothing is sent or received,
+ * and the program gets PORT_ERR and PORT_ACTIVE. Returns 0, or ENODEV if there is no such device.
  */
 int swhca_set_link(const char* device, int up);
 
 /*
- * A fault on request: `text` is "DEVICE KIND key=value ...", as in "mlx5_0 rx_error after=10 syndrome=4"; kinds are
- * rx_error, tx_error, cq_overrun, filler, late, refuse, remove and clear (lib/swhca/engine/faults.hpp). Returns 0,
- * EINVAL (said on stderr) or ENODEV if there is no model.
+ * A fault on request: `text` is "DEVICE KIND key=value ...", as in "mlx5_0 rx_error after=10 syndrome=4";
+ * kinds are rx_error, tx_error, cq_overrun, filler, late, refuse, remove and clear
+ * (lib/swhca/engine/faults.hpp). Returns 0, EINVAL (said on stderr) or ENODEV if there is no model.
  */
 int swhca_fault(const char* text);
 

@@ -120,7 +120,8 @@ void run(swhca::Hca& hca, Input input, bool only_check) {
     for (unsigned actions = 0; !input.empty() && actions < 200; ++actions)
         act(program, input);
     hca.engine->step(64);
-    fuzz::check(swhca::broken_count(swhca::Rule::ring_memory) == 0, "the model stays in the program's memory");
+    fuzz::check(swhca::broken_count(swhca::Rule::ring_memory) == 0,
+                "the model stays in the program's memory");
     const int fd = context->fd;
     {
         std::scoped_lock lock{hca.commands};

@@ -179,7 +179,7 @@ struct OpaVnic {
     static constexpr bool shares_wqe = false;
     /// What a queue may be asked for. The HCA does not look into 16B packets for checksums.
     static constexpr TxFeatures offered{TxFeature::multi_segment, TxFeature::vlan_insert,
-                                         TxFeature::fast_free};
+                                        TxFeature::fast_free};
     static constexpr bool may_refuse = true;
     static constexpr std::uint32_t icrc_tail_bytes = 5;
     /// Pad, ICRC, tail; and zeros up to the smallest frame, for the receiver drops runts.

@@ -47,7 +47,8 @@ TEST_F(Compressed, BlockThatSaysMoreThanTheRingHoldsIsNotCountedAsReady) {
     set_up({.log_strides = 4, .compressed = true, .offloads = offloads});
     for (std::uint32_t n = 0; n < 3; ++n)
         ASSERT_TRUE(send(n, 200));
-    hca->receive_compressed(frames(3, 2, 200), [](mlx5_cqe64& title) { title.byte_cnt = be32{60000}.wire(); });
+    hca->receive_compressed(frames(3, 2, 200),
+                            [](mlx5_cqe64& title) { title.byte_cnt = be32{60000}.wire(); });
     EXPECT_LE(queue->ready_packets(), shape.cq_entries());
     std::vector<rte_mbuf*> packets = burst();
     free_all(packets);
