@@ -77,7 +77,6 @@ std::optional<BindLayout> BindLayout::of(const Object& object) noexcept {
     const std::uint32_t to_give = room > colourless_room_bytes ? room - colourless_room_bytes : 0;
     const std::uint32_t most = std::min(layout.pitch_bytes() - fixed, to_give) / colour_bytes + 1;
     layout.colour_mask = std::bit_floor(std::min(most, max_colours)) - 1;
-    layout.header_bytes = object.header_bytes;
     layout.head_bytes = std::uint32_t{sizeof(rte_mbuf)} + object.private_bytes + RTE_PKTMBUF_HEADROOM;
     layout.data_offset = object.header_bytes + layout.head_bytes + layout.colour_mask * colour_bytes;
     layout.frame_bytes = room - layout.colour_mask * colour_bytes;
@@ -167,7 +166,7 @@ void BindPool::give_back_home(WqeBuffer& buffer) noexcept {
     buffer.whole_slots.store(0, std::memory_order_relaxed);
     for (std::uint32_t n = buffer.slot_count; n-- > 0;) {
         const std::uint32_t index = buffer.first_slot + n;
-        if (owner_[index] != &buffer || __atomic_load_n(buffer.home + n, __ATOMIC_RELAXED) == 0) continue;
+        if (owner_[index] != &buffer || __atomic_load_n(buffer.home + n, __ATOMIC_ACQUIRE) == 0) continue;
         if (header_of(index)->mp != mempool_) renew(index);
         take_back(index);
     }
@@ -278,7 +277,7 @@ void BindPool::sort_home(void* const* objects, std::uint32_t count) noexcept {
         for (; at != end; ++at) {
             const auto offset = static_cast<std::size_t>(static_cast<const std::byte*>(*at) - slots);
             if (offset >= slot_bytes) break;
-            __atomic_store_n(home + (offset >> log_pitch), std::uint8_t{1}, __ATOMIC_RELAXED);
+            __atomic_store_n(home + (offset >> log_pitch), std::uint8_t{1}, __ATOMIC_RELEASE);
         }
         run += static_cast<std::uint32_t>(at - begin);
         if (at == end) break;
@@ -293,7 +292,7 @@ void BindPool::sort_home(void* const* objects, std::uint32_t count) noexcept {
         slots = owner->slots;
         slot_bytes = std::size_t{owner->whole_slots.load(std::memory_order_relaxed)} << log_pitch;
         home = owner->home;
-        __atomic_store_n(home_ + index, std::uint8_t{1}, __ATOMIC_RELAXED);
+        __atomic_store_n(home_ + index, std::uint8_t{1}, __ATOMIC_RELEASE);
         run = 1;
         ++at;
     }

@@ -33,12 +33,11 @@ namespace stride::mprq {
 
 /// Where things are in a slot.
 struct BindLayout {
-    std::uint32_t log_pitch{};    ///< slot and stride
-    std::uint32_t data_offset{};  ///< slot -> first byte the HCA writes
-    std::uint32_t head_bytes{};   ///< mbuf -> that byte, in slots of colour 0
-    std::uint32_t colour_mask{};  ///< colours - 1; slot n has colour n & mask
-    std::uint32_t header_bytes{}; ///< of the mempool, in front of the mbuf
-    std::uint32_t frame_bytes{};  ///< longest frame that stays within every mbuf of the pool
+    std::uint32_t log_pitch{};   ///< slot and stride
+    std::uint32_t data_offset{}; ///< slot -> first byte the HCA writes
+    std::uint32_t head_bytes{};  ///< mbuf -> that byte, in slots of colour 0
+    std::uint32_t colour_mask{}; ///< colours - 1; slot n has colour n & mask
+    std::uint32_t frame_bytes{}; ///< longest frame that stays within every mbuf of the pool
 
     static constexpr std::uint32_t colour_bytes = 64;
     static constexpr std::uint32_t max_colours = 8;
@@ -110,7 +109,7 @@ class BindPool {
     }
     std::byte* object(std::uint32_t index) const noexcept { return slot(index) + layout_.mbuf_offset(index); }
     rte_mempool_objhdr* header_of(std::uint32_t index) const noexcept {
-        return reinterpret_cast<rte_mempool_objhdr*>(object(index) - layout_.header_bytes);
+        return rte_mempool_get_header(object(index));
     }
     /// slot_count_ or more: of another chunk.
     std::size_t index_of(const void* object) const noexcept {

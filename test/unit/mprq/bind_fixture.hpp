@@ -40,9 +40,12 @@ class BindPoolTest : public RxFixture {
             EXPECT_TRUE(is_bound(m));
         EXPECT_EQ(std::set<rte_mbuf*>(all.begin(), all.end()).size(), setup.mbufs);
         rte_mempool_put_bulk(pool, objects, setup.mbufs);
-        EXPECT_EQ(rte_mempool_obj_iter(
-                      pool, [](rte_mempool*, void*, void*, unsigned) {}, nullptr),
-                  setup.mbufs);
+        std::set<rte_mbuf*> listed;
+        const auto note = [](rte_mempool*, void* seen, void* object, unsigned) {
+            static_cast<std::set<rte_mbuf*>*>(seen)->insert(static_cast<rte_mbuf*>(object));
+        };
+        EXPECT_EQ(rte_mempool_obj_iter(pool, note, &listed), setup.mbufs);
+        EXPECT_EQ(listed, std::set<rte_mbuf*>(all.begin(), all.end()));
     }
     bool is_bound(const rte_mbuf* m) const {
         const auto data = reinterpret_cast<std::uintptr_t>(m) + sizeof(rte_mbuf) + setup.private_bytes;

@@ -49,6 +49,32 @@ TEST_F(BindPoolTest, MempoolIsWholeWithMbufsInTheCachesOfLcores) {
     }
 }
 
+TEST_F(BindPoolTest, MbufsThatNothingRanOverComeBackWithTheirPrivateAreas) {
+    QueueSetup wanted = bound();
+    wanted.private_bytes = 64;
+    wanted.data_room_bytes = 1728;
+    set_up(wanted);
+    stop_and_destroy();
+    const auto fill = [](rte_mempool*, void*, void* m, unsigned) {
+        std::memset(rte_mbuf_to_priv(static_cast<rte_mbuf*>(m)), 0x77, 64);
+    };
+    rte_mempool_obj_iter(pool, fill, nullptr);
+    hca = std::make_unique<FakeHca>(FakeHca::striding(shape));
+    Result<RxQueuePtr> made = RxQueue::create_striding(config(), shape, hca->cq_ring, hca->rq_ring);
+    ASSERT_TRUE(made.ok());
+    queue = std::move(made).value();
+    EXPECT_STREQ(queue->policy(), "bind");
+    stop_and_destroy();
+    expect_whole();
+    std::uint32_t changed = 0;
+    const auto count = [](rte_mempool*, void* changes, void* m, unsigned) {
+        const auto* area = static_cast<const std::uint8_t*>(rte_mbuf_to_priv(static_cast<rte_mbuf*>(m)));
+        if (area[0] != 0x77 || area[63] != 0x77) ++*static_cast<std::uint32_t*>(changes);
+    };
+    rte_mempool_obj_iter(pool, count, &changed);
+    EXPECT_EQ(changed, 0U);
+}
+
 TEST_F(BindPoolTest, PacketsHeldOutliveTheQueueAndTheirNeighboursAreBackAtOnce) {
     set_up(bound());
     std::vector<rte_mbuf*> held;
