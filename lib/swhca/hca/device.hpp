@@ -29,8 +29,7 @@ struct DeviceCaps {
     std::uint32_t max_tso_bytes{262144};
     std::uint8_t min_inline_mode{0}; ///< 0 none, 1 L2
     bool striding{true};             ///< striding RQs
-    bool cqe_compression{
-        false}; ///< off unless asked for: net/mlx5 loses packets with it, see doc/guides/swhca.md
+    bool cqe_compression{true};
     bool enhanced_mpw{true};
 };
 
