@@ -17,8 +17,9 @@ command -v raw_ethernet_bw >/dev/null || missing raw_ethernet_bw perftest
 await_listener() {
     local hex
     hex=$(printf ':%04X ' "$tcp_port")
-    for _ in $(seq 200); do
-        cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | grep -q "$hex.* 0A " && return 0
+    for _ in $(seq 1000); do
+        # No pipe here: with pipefail, a reader that stops at the match would make the writer fail.
+        grep -qs "$hex.* 0A " /proc/net/tcp /proc/net/tcp6 && return 0
         sleep 0.05
     done
     echo 'the server does not listen'; cat "$work/server"; exit 1
