@@ -58,7 +58,6 @@ class ReceiveModes(Mlx5Test):
 class Compression(Mlx5Test):
     """The same with compressed CQEs and without."""
 
-    @unittest.skip("with compressed CQEs net/mlx5 loses packets or crashes on the model; the cause is not found yet")
     def test_compression(self):
         """net/mlx5, CQE compression on and off: frames come out as they went in"""
         for receive in (mlx5.SPRQ, mlx5.MPRQ):

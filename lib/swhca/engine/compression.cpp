@@ -68,7 +68,8 @@ void publish_title(Cq& cq, bool compressed) noexcept {
 
 void* begin_held_cqe(Cq& cq) noexcept {
     MiniCqeSession& session = *cq.session;
-    if (session.count == MiniCqeSession::max_count) end_session(cq);
+    const bool at_ring_start = cq.size.slot(cq.pi) == 0;
+    if (session.count == MiniCqeSession::max_count || at_ring_start) end_session(cq);
     std::byte* const place = session.count == 0 ? cq_slot(cq, cq.pi) : session.candidate.data();
     std::memset(place, 0, Cqe::last_dword_offset);
     return place;

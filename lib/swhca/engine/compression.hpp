@@ -3,7 +3,8 @@
 /// one title CQE and arrays of 8 mini-CQEs.
 ///
 /// A session of N completions takes the N slots that N CQEs would: the title stands in the first, with N for
-/// its byte count; the arrays stand in the 2nd, 9th, 17th, ... (as net/mlx5 reads them, mlx5_rx_poll_len).
+/// its byte count; the arrays stand in the 2nd, 9th, 17th, ... (as net/mlx5 reads them, mlx5_rx_poll_len). A
+/// session ends where the ring does (net/mlx5 unpacks one as an array, without a mask: rxq_cq_decompress_v).
 /// The title's owner bit is written last. Only packets are compressed: never errors, fillers or datagrams. A
 /// run is held back no longer than the batch of frames it came in.
 #pragma once
