@@ -5,9 +5,8 @@ import ctypes.util
 import os
 import shutil
 
-# dv_flow_en: the default steering needs DevX, which the model does not have (doc/adr/0001). rxq_cqe_comp_en: on by
-# default, and not right between net/mlx5 and the model yet (doc/guides/swhca.md).
-SPRQ = "dv_flow_en=0,rxq_cqe_comp_en=0"
+# dv_flow_en: the default steering needs DevX, which the model does not have (doc/adr/0001).
+SPRQ = "dv_flow_en=0"
 MPRQ = f"{SPRQ},mprq_en=1,rxqs_min_mprq=1"
 
 
