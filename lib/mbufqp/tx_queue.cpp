@@ -255,6 +255,12 @@ void TxQueue::reset() noexcept {
     rewind();
 }
 
+void TxQueue::park() noexcept {
+    reset();
+    hot_.broken = true;
+    cold_.broken_bursts = 0;
+}
+
 void TxQueue::rewind() noexcept {
     hot_.pi = hot_.ci = 0;
     std::fill_n(hot_.records, hot_.wqebb_mask + 1U, WqeRecord{}); // none is taken for one of the next lap

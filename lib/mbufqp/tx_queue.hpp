@@ -145,6 +145,8 @@ class TxQueue {
     /// Frees everything, sent or not, and starts the indices at 0. The QP must be in RESET (nobody reads the
     /// WQEs any more); the CQ is emptied and goes on.
     void reset() noexcept;
+    /// The same, and takes nothing until the next reset(); the recovery says no meanwhile.
+    void park() noexcept;
 
     /// Mbufs held until the HCA is done with them.
     std::uint32_t in_flight() const noexcept {

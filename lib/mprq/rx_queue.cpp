@@ -280,6 +280,7 @@ void RxQueue::stop() noexcept {
     else
         stop_single_packet(queue);
     give_back_reserve(queue);
+    queue.hot.broken = false; // a poll finds nothing, and recovers nothing
     queue.started = false;
 }
 

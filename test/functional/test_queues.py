@@ -64,3 +64,25 @@ class StartStop(unittest.TestCase):
         self.assertEqual(forwarding.report["broken_rules"], {})
         self.assertEqual([port["contexts"] for port in forwarding.report["ports"]], [0, 0], "devices left open")
         forwarding.cleanup()
+
+    def test_queue_restart(self):
+        """single queues stopped and started in the middle of traffic: what the device received is handed over or counted as discarded"""
+        with Forwarding(CAPTURES / "coap_mqtt.pcap", wire_in=",loop=0,rate=20000", queues=2) as forwarding:
+            testpmd = forwarding.testpmd
+            for queue in (0, 1) * 4:
+                before = testpmd.stats(1)["TX-packets"]
+                testpmd.command_output("start")
+                self.assertTrue(testpmd.wait_for(lambda: testpmd.stats(1)["TX-packets"] > before + 500))
+                testpmd.command_output("stop")
+                for command in ("stop", "start"):
+                    for kind in ("rxq", "txq"):
+                        answer = testpmd.command_output(f"port {1 if kind == 'txq' else 0} {kind} {queue} {command}")
+                        self.assertNotIn("ail", answer)
+            testpmd.command_output("port stop 0")
+            counted = testpmd.xstats(0)
+            self.assertEqual(forwarding.missing_mbufs(), 0)
+        arrived = forwarding.report["ports"][0]["counters"]
+        self.assertEqual(counted["rx_good_packets"] + counted["rx_discarded_at_stop"], arrived["rx_frames"])
+        self.assertGreater(arrived["rx_queue_error"], 0, "no frame came for a stopped queue")
+        self.assertEqual(forwarding.report["broken_rules"], {})
+        forwarding.cleanup()

@@ -49,14 +49,14 @@ void show_queues(rte_eth_dev* dev, const Port& port, bool running) noexcept {
                                 : static_cast<void*>(running ? slot->running->queue.get() : nullptr);
         dev->data->rx_queues[slot->id] = running ? queue : slot.get();
         dev->data->rx_queue_state[slot->id] =
-            running ? RTE_ETH_QUEUE_STATE_STARTED : RTE_ETH_QUEUE_STATE_STOPPED;
+            running && !slot->deferred ? RTE_ETH_QUEUE_STATE_STARTED : RTE_ETH_QUEUE_STATE_STOPPED;
     }
     for (const auto& slot : port.txqs) {
         if (!slot) continue;
         dev->data->tx_queues[slot->id] =
             running ? static_cast<void*>(slot->running->queue.get()) : slot.get();
         dev->data->tx_queue_state[slot->id] =
-            running ? RTE_ETH_QUEUE_STATE_STARTED : RTE_ETH_QUEUE_STATE_STOPPED;
+            running && !slot->deferred ? RTE_ETH_QUEUE_STATE_STARTED : RTE_ETH_QUEUE_STATE_STOPPED;
     }
 }
 

@@ -25,6 +25,10 @@ eth_dev_ops make_ops() noexcept {
     ops.tx_queue_release = tx_queue_release;
     ops.txq_info_get = txq_info_get;
     ops.tx_done_cleanup = tx_done_cleanup;
+    ops.rx_queue_start = rx_queue_start;
+    ops.rx_queue_stop = rx_queue_stop;
+    ops.tx_queue_start = tx_queue_start;
+    ops.tx_queue_stop = tx_queue_stop;
 
     ops.reta_update = reta_update;
     ops.reta_query = reta_query;

@@ -34,9 +34,14 @@ void rxq_info_get(rte_eth_dev* dev, std::uint16_t queue, rte_eth_rxq_info* info)
 QueueCount rx_queue_count(void* queue) noexcept;
 int rx_descriptor_status(void* queue, std::uint16_t offset) noexcept;
 std::uint16_t rx_burst_of_each(void* queue, rte_mbuf** packets, std::uint16_t count) noexcept;
-/// Creates, fills and readies the queue; on failure nothing of it is left.
+/// Creates the queue and, unless its start is deferred, fills and readies it; on failure nothing of it is
+/// left.
 Status start_rxq(RxSlot& slot);
 void stop_rxq(RxSlot& slot) noexcept;
+/// Fills and readies a queue that is made. On failure it is as before.
+Status resume_rxq(RxSlot& slot);
+/// What came and was not polled is discarded, and counted; the queue's place in the RQT stays.
+Status pause_rxq(RxSlot& slot);
 
 // txq.cpp
 int tx_queue_setup(rte_eth_dev* dev, std::uint16_t queue, std::uint16_t descriptors, unsigned socket,
@@ -48,6 +53,15 @@ int tx_done_cleanup(void* queue, std::uint32_t free_count) noexcept;
 std::uint16_t tx_prepare(void* queue, rte_mbuf** packets, std::uint16_t count) noexcept;
 Status start_txq(TxSlot& slot);
 void stop_txq(TxSlot& slot) noexcept;
+Status resume_txq(TxSlot& slot);
+/// Waits for what was posted; what does not go is dropped, and counted.
+Status pause_txq(TxSlot& slot);
+
+// queue_state.cpp
+int rx_queue_start(rte_eth_dev* dev, std::uint16_t queue) noexcept;
+int rx_queue_stop(rte_eth_dev* dev, std::uint16_t queue) noexcept;
+int tx_queue_start(rte_eth_dev* dev, std::uint16_t queue) noexcept;
+int tx_queue_stop(rte_eth_dev* dev, std::uint16_t queue) noexcept;
 
 // rss.cpp
 int reta_update(rte_eth_dev* dev, rte_eth_rss_reta_entry64* conf, std::uint16_t size) noexcept;

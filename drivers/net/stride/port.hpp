@@ -48,6 +48,7 @@ struct RxSlot {
     std::uint16_t descriptors{}; ///< asked for
     rte_mempool* pool{};
     std::uint64_t offloads{};
+    bool deferred{};                     ///< not started with the port
     mprq::RxStats past{};                ///< of earlier starts
     std::optional<ibv::KeyCache> keys{}; ///< single-packet queues
     std::optional<RunningRxq> running{};
@@ -66,6 +67,8 @@ struct TxSlot {
     int socket{-1};
     std::uint16_t descriptors{};
     std::uint64_t offloads{};
+    bool deferred{}; ///< not started with the port
+    bool stopped{};  ///< while the port runs
     mbufqp::TxStats past{};
     std::optional<RunningTxq> running{};
 };

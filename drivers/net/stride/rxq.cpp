@@ -167,8 +167,7 @@ Status create_and_ready(RxSlot& slot) {
     slot.encapsulated.burst = rx_burst_of_each;
     slot.encapsulated.decap = mbufqp::encap_decap(slot.port->args.encap);
     slot.encapsulated.context = encap_context(*slot.port);
-    if (auto status = running.queue->start(); !status) return status;
-    return running.rq.make_ready();
+    return slot.deferred ? Status{} : resume_rxq(slot);
 }
 
 Error named(const RxSlot& slot, const Status& status) {
@@ -182,6 +181,21 @@ Status check_setup(const RxSlot& slot) {
 }
 
 } // namespace
+
+Status resume_rxq(RxSlot& slot) {
+    RunningRxq& running = *slot.running;
+    if (auto status = running.queue->start(); !status) return status;
+    auto status = running.rq.make_ready();
+    if (!status) running.queue->stop();
+    return status;
+}
+
+Status pause_rxq(RxSlot& slot) {
+    // As long as the device may write, what it was given stays where it is.
+    if (auto status = slot.running->rq.reset(); !status) return status;
+    slot.running->queue->stop();
+    return {};
+}
 
 Status start_rxq(RxSlot& slot) {
     if (auto status = create_and_ready(slot); !status) {
@@ -214,6 +228,7 @@ int rx_queue_setup(rte_eth_dev* dev, std::uint16_t queue, std::uint16_t descript
     slot->descriptors = descriptors;
     slot->pool = pool;
     slot->offloads = conf->offloads | dev->data->dev_conf.rxmode.offloads;
+    slot->deferred = conf->rx_deferred_start != 0;
     auto status = check_setup(*slot);
     if (status) {
         if (auto shape = shape_of(*slot); !shape) status = shape.take_error();
@@ -236,6 +251,7 @@ void rxq_info_get(rte_eth_dev* dev, std::uint16_t queue, rte_eth_rxq_info* info)
     const RxSlot& slot = *port_of(dev).rxqs[queue];
     info->mp = slot.pool;
     info->conf.offloads = slot.offloads;
+    info->conf.rx_deferred_start = slot.deferred ? 1 : 0;
     info->conf.rx_drop_en = 1; // a frame without a posted WQE is dropped by the device
     info->scattered_rx = (slot.offloads & RTE_ETH_RX_OFFLOAD_SCATTER) != 0 ? 1 : 0;
     info->nb_desc = slot.running ? slot.running->queue->descriptors() : slot.descriptors;

@@ -34,6 +34,7 @@ bool find_key(void* context, std::uintptr_t address, ibv::KeyEntry& entry) noexc
 
 bool recover_qp(void* context) noexcept {
     TxSlot& slot = *static_cast<TxSlot*>(context);
+    if (slot.stopped) return false;
     const auto status = slot.running->qp.recover();
     if (!status)
         log_line(LogLevel::error, "port %u txq %u: recovery: %s", slot.port->data->port_id, slot.id,
@@ -93,7 +94,10 @@ Status create_and_ready(TxSlot& slot) {
     auto queue = mbufqp::TxQueue::create(config_of(slot, running));
     if (!queue) return queue.take_error();
     running.queue = std::move(queue).value();
-    return running.qp.start();
+    if (!slot.deferred) return resume_txq(slot);
+    slot.stopped = true;
+    running.queue->park();
+    return {};
 }
 
 Error named(const TxSlot& slot, const Status& status) {
@@ -101,6 +105,21 @@ Error named(const TxSlot& slot, const Status& status) {
 }
 
 } // namespace
+
+Status resume_txq(TxSlot& slot) {
+    if (auto status = slot.running->qp.start(); !status) return status;
+    slot.stopped = false;
+    slot.running->queue->reset(); // takes packets again
+    return {};
+}
+
+Status pause_txq(TxSlot& slot) {
+    drain(*slot.running->queue);
+    if (auto status = slot.running->qp.reset(); !status) return status;
+    slot.stopped = true;
+    slot.running->queue->park();
+    return {};
+}
 
 Status start_txq(TxSlot& slot) {
     if (auto status = create_and_ready(slot); !status) {
@@ -132,9 +151,7 @@ int tx_queue_setup(rte_eth_dev* dev, std::uint16_t queue, std::uint16_t descript
     slot->socket = static_cast<int>(socket);
     slot->descriptors = descriptors;
     slot->offloads = conf->offloads | dev->data->dev_conf.txmode.offloads;
-    if (conf->tx_deferred_start != 0)
-        return to_errno(port, "send queue setup",
-                        Error{ENOTSUP, strprintf("txq %u: deferred start is not supported", queue)});
+    slot->deferred = conf->tx_deferred_start != 0;
     port.txqs[queue] = std::move(slot);
     dev->data->tx_queues[queue] = port.txqs[queue].get();
     return 0;
@@ -149,6 +166,7 @@ void tx_queue_release(rte_eth_dev* dev, std::uint16_t queue) noexcept {
 void txq_info_get(rte_eth_dev* dev, std::uint16_t queue, rte_eth_txq_info* info) noexcept {
     const TxSlot& slot = *port_of(dev).txqs[queue];
     info->conf.offloads = slot.offloads;
+    info->conf.tx_deferred_start = slot.deferred ? 1 : 0;
     info->nb_desc = slot.descriptors;
 }
 
