@@ -40,7 +40,10 @@ class ReceiveModes(Mlx5Test):
     def test_bursts(self):
         """net/mlx5, scalar bursts, packets attached, odd bursts: frames come out as they went in"""
         for name, devargs in MODES.items():
-            for burst in (1, 31, 64, 512) if SCOPE == "long" else (31,):
+            # The vector bursts look at CQEs four by four: asked for fewer packets they return none, on silicon too
+            # (mlx5_rxtx_vec.c, rxq_burst_v and rxq_burst_mprq_v).
+            fewest = 1 if "rx_vec_en=0" in devargs else 4
+            for burst in (fewest, 31, 64, 512) if SCOPE == "long" else (31,):
                 with self.subTest(mode=name, burst=burst):
                     self.forward(CAPTURE, devargs=devargs, burst=burst)
 
@@ -56,14 +59,14 @@ class ReceiveModes(Mlx5Test):
 
 
 class Compression(Mlx5Test):
-    """The same with compressed CQEs and without."""
+    """net/mlx5 asks for compressed CQEs unless told otherwise: the same without them (0), and in each of their formats."""
 
     def test_compression(self):
-        """net/mlx5, CQE compression on and off: frames come out as they went in"""
+        """net/mlx5, CQE compression off and in every format: frames come out as they went in"""
         for receive in (mlx5.SPRQ, mlx5.MPRQ):
             for format_code in range(5) if SCOPE == "long" else (0, 1, 3):
                 with self.subTest(receive=receive, rxq_cqe_comp_en=format_code):
-                    self.forward(CAPTURE, devargs=receive.replace("rxq_cqe_comp_en=0", f"rxq_cqe_comp_en={format_code}"))
+                    self.forward(CAPTURE, devargs=f"{receive},rxq_cqe_comp_en={format_code}")
 
 
 class SendModes(Mlx5Test):
