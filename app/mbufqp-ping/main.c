@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Echo over an mbuf QP, without any ethdev: the tutorial of libmbufqp (doc/guides/mbufqp.md walks through
+/* Echo over an mbuf QP, without any ethdev: the tutorial of libmbufqp (doc/guides/mbufqp.md walks through
  * it).
  *
  *   mbufqp-ping [EAL options] -- ENCAP DEVICE                echo whatever comes (prints the MAC to ping)
@@ -47,30 +46,20 @@ static void on_event(void* arg, struct mbufqp* qp, unsigned event, uint16_t queu
 /* LIDs are what a fabric's manager gives; for a try the VNIC of a device has that of its MAC (DLID rule of
  * locally administered addresses: bytes 5, 4, 3). */
 static int open_end(struct end* end, const char* encap, const char* device, struct rte_mempool* pool) {
-    struct mbufqp_opa_vnic vnic = {.vesw_id = 1, .encap_slid = 1, .u_mcast_dlid = 0xf00000};
-    struct mbufqp_config config = {.device = device,
-                                   .port = 1,
-                                   .tx_queues = 2,
-                                   .rx_queues = 1,
-                                   .rx_pool = pool,
-                                   .event = on_event,
-                                   .event_arg = end,
-                                   .promiscuous = 1,
-                                   .opa_vnic = &vnic};
-    if (strcmp(encap, "ipoib") == 0)
-        config.encap = MBUFQP_IPOIB;
-    else if (strcmp(encap, "opa_vnic") == 0)
-        config.encap = MBUFQP_OPA_VNIC;
-    else if (strcmp(encap, "ethernet") != 0)
-        return fprintf(stderr, "no encap %s\n", encap), -1;
+    static const char* const names[] = {"ethernet", "ipoib", "opa_vnic"}; /* by enum mbufqp_encap */
+    const struct mbufqp_opa_vnic vnic = {.vesw_id = 1, .encap_slid = 1, .u_mcast_dlid = 0xf00000};
+    struct mbufqp_config config = {.device = device, .port = 1, .tx_queues = 2, .rx_queues = 1};
+    config.rx_pool = pool, config.promiscuous = 1, config.opa_vnic = &vnic;
+    config.event = on_event, config.event_arg = end;
+    while (config.encap <= MBUFQP_OPA_VNIC && strcmp(encap, names[config.encap]) != 0)
+        config.encap++;
     sem_init(&end->event, 0, 0);
     if (mbufqp_open(&config, &end->qp) != 0) return fprintf(stderr, "%s: %s\n", device, mbufqp_error()), -1;
     mbufqp_mac(end->qp, end->mac);
     if (config.encap == MBUFQP_OPA_VNIC) end->mac[0] = 0x02, end->mac[5]++;
     printf("%s: %s, QPN 0x%x, MAC " RTE_ETHER_ADDR_PRT_FMT "\n", device, encap, mbufqp_qpn(end->qp),
            end->mac[0], end->mac[1], end->mac[2], end->mac[3], end->mac[4], end->mac[5]);
-    fflush(stdout);
-    return 0;
+    return fflush(stdout);
 }
 
 /* Until a packet is there. 0: none came in time. */
@@ -102,18 +91,15 @@ static unsigned echo_burst(struct end* end) {
     return count;
 }
 
-static struct rte_mbuf* make_ping(const struct end* end, const uint8_t* to, uint32_t sequence,
-                                  struct rte_mempool* pool) {
+static int send_ping(struct end* end, const uint8_t* to, uint32_t sequence, struct rte_mempool* pool) {
     struct rte_mbuf* mbuf = rte_pktmbuf_alloc(pool);
-    if (mbuf == NULL) return NULL;
-    struct ping* ping = (struct ping*)rte_pktmbuf_append(mbuf, FRAME_BYTES);
-    memset(ping, 0, FRAME_BYTES);
+    if (mbuf == NULL) return 0;
+    struct ping* ping = memset(rte_pktmbuf_append(mbuf, FRAME_BYTES), 0, FRAME_BYTES);
     memcpy(&ping->ethernet.dst_addr, to, sizeof end->mac);
     memcpy(&ping->ethernet.src_addr, end->mac, sizeof end->mac);
     ping->ethernet.ether_type = rte_cpu_to_be_16(ETHER_TYPE);
-    ping->sequence = sequence;
-    ping->sent_at = rte_rdtsc();
-    return mbuf;
+    ping->sequence = sequence, ping->sent_at = rte_rdtsc();
+    return send_one(end, mbuf);
 }
 
 /* 1: the answer to `sequence` came. `peer` (may be NULL) echoes in this process. */
@@ -139,10 +125,8 @@ static int await_answer(struct end* end, struct end* peer, uint32_t sequence) {
 
 int main(int argc, char** argv) {
     const int used = rte_eal_init(argc, argv);
-    if (used < 0) return 2;
     argc -= used, argv += used;
-    if (argc < 3)
-        return fprintf(stderr, "mbufqp-ping [EAL options] -- ENCAP DEVICE [MAC | DEVICE] [COUNT]\n"), 2;
+    if (used < 0 || argc < 3) return fputs("mbufqp-ping -- ENCAP DEVICE [MAC | DEVICE] [COUNT]\n", stderr), 2;
     struct rte_mempool* pool =
         rte_pktmbuf_pool_create("ping", POOL_MBUFS, 0, 0, RTE_MBUF_DEFAULT_BUF_SIZE, SOCKET_ID_ANY);
     struct end end = {0}, peer = {0};
@@ -150,17 +134,14 @@ int main(int argc, char** argv) {
     if (pool == NULL || open_end(&end, argv[1], argv[2], pool) != 0) return 2;
     const int is_mac = argc > 3 && rte_ether_unformat_addr(argv[3], &to) == 0;
     if (argc > 3 && !is_mac && open_end(&peer, argv[1], argv[3], pool) != 0) return 2;
-    signal(SIGINT, stop);
-    signal(SIGTERM, stop);
+    signal(SIGINT, stop), signal(SIGTERM, stop);
     const uint32_t wanted = argc > 4 ? (uint32_t)strtoul(argv[4], NULL, 0) : 5;
     uint32_t answers = 0;
     while (argc == 3 && !stopped)
         if (wait_packet(&end)) echo_burst(&end);
-    for (uint32_t sequence = 0; argc > 3 && sequence < wanted && !stopped; ++sequence) {
-        struct rte_mbuf* mbuf = make_ping(&end, is_mac ? to.addr_bytes : peer.mac, sequence, pool);
-        if (mbuf == NULL || !send_one(&end, mbuf)) continue;
-        answers += (uint32_t)await_answer(&end, is_mac ? NULL : &peer, sequence);
-    }
+    for (uint32_t sequence = 0; argc > 3 && sequence < wanted && !stopped; ++sequence)
+        if (send_ping(&end, is_mac ? to.addr_bytes : peer.mac, sequence, pool))
+            answers += (uint32_t)await_answer(&end, is_mac ? NULL : &peer, sequence);
     if (argc > 3) printf("%u sent, %u answered\n", wanted, answers);
     mbufqp_close(end.qp);
     mbufqp_close(peer.qp);

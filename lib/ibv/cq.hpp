@@ -3,6 +3,7 @@
 /// default.
 #pragma once
 
+#include "base/barrier.hpp"
 #include "ibv/device.hpp"
 #include "mlx5/rings.hpp"
 
@@ -49,5 +50,15 @@ class Cq {
     Owned<ibv_cq> cq_;
     mlx5::CqRing ring_;
 };
+
+/// Runs `change`, a state change by libmlx5, and puts the CQ's consumer index back. On the way to RESET
+/// libmlx5 cleans the CQ from its own index, which nobody moves here, and publishes that one.
+template <class Change>
+int keep_cq_index(be32* cq_dbrec, Change&& change) noexcept {
+    const be32 ci = peek_from_device(cq_dbrec);
+    const int code = change();
+    store_to_device(cq_dbrec, ci);
+    return code;
+}
 
 } // namespace stride::ibv

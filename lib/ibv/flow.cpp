@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "ibv/flow.hpp"
 
+#include "base/be.hpp"
+
 #include <cstddef>
 #include <cstring>
 
@@ -33,25 +35,45 @@ void append_eth(RuleBuffer& rule, const FlowMatch& match) noexcept {
     rule.append(eth);
 }
 
-/// IP and L4 specifications with empty masks: their presence alone selects the protocol.
-void append_ip(RuleBuffer& rule, const FlowMatch& match) noexcept {
+/// IP and L4 specifications: their presence alone selects the protocol.
+void append_ip(RuleBuffer& rule, const DatagramMatch& match) noexcept {
+    const bool by_address = match.l4 == L4::any;
     if (match.l3 == L3::ipv4) {
         ibv_flow_spec_ipv4_ext ip{};
         ip.type = IBV_FLOW_SPEC_IPV4_EXT;
         ip.size = sizeof ip;
+        if (by_address) {
+            ip.val.src_ip = be32{match.source_bits}.wire();
+            ip.mask.src_ip = be32{match.source_mask}.wire();
+        }
         rule.append(ip);
     }
     if (match.l3 == L3::ipv6) {
         ibv_flow_spec_ipv6 ip{};
         ip.type = IBV_FLOW_SPEC_IPV6;
         ip.size = sizeof ip;
+        if (by_address) {
+            ip.val.src_ip[15] = match.source_bits;
+            ip.mask.src_ip[15] = match.source_mask;
+        }
         rule.append(ip);
     }
-    if (match.l4 == L4::any) return;
+    if (by_address) return;
     ibv_flow_spec_tcp_udp l4{};
     l4.type = match.l4 == L4::tcp ? IBV_FLOW_SPEC_TCP : IBV_FLOW_SPEC_UDP;
     l4.size = sizeof l4;
+    l4.val.src_port = be16{match.source_bits}.wire();
+    l4.mask.src_port = be16{match.source_mask}.wire();
     rule.append(l4);
+}
+
+ibv_flow_attr& finish(RuleBuffer& rule, const Device& device, std::uint16_t priority) noexcept {
+    ibv_flow_attr& attr = *rule.attr();
+    attr.type = IBV_FLOW_ATTR_NORMAL;
+    attr.priority = priority;
+    attr.port = device.port();
+    attr.size = static_cast<std::uint16_t>(rule.used);
+    return attr;
 }
 
 } // namespace
@@ -73,14 +95,9 @@ FlowMatch FlowMatch::all_multicast() noexcept {
 Result<Flow> Flow::create(std::shared_ptr<Device> device, const Tir& tir, const FlowMatch& match,
                           std::uint16_t priority) {
     RuleBuffer rule;
-    ibv_flow_attr& attr = *rule.attr();
-    attr.type = IBV_FLOW_ATTR_NORMAL;
-    attr.priority = priority;
-    attr.port = device->port();
     append_eth(rule, match);
-    append_ip(rule, match);
-    attr.size = static_cast<std::uint16_t>(rule.used);
-    Owned<ibv_flow> flow{ibv_create_flow(tir.get(), &attr), {device}};
+    append_ip(rule, {.l3 = match.l3, .l4 = match.l4});
+    Owned<ibv_flow> flow{ibv_create_flow(tir.get(), &finish(rule, *device, priority)), {device}};
     if (!flow) {
         const MacAddress& mac = match.dst_mac;
         return verbs_error(
@@ -88,6 +105,20 @@ Result<Flow> Flow::create(std::shared_ptr<Device> device, const Tir& tir, const 
                          device->name().c_str(), mac[0], mac[1], mac[2], mac[3], mac[4], mac[5],
                          static_cast<unsigned>(match.l3), static_cast<unsigned>(match.l4), priority));
     }
+    return Flow{std::move(flow)};
+}
+
+Result<Flow> Flow::create(std::shared_ptr<Device> device, ibv_qp* underlay, const DatagramMatch& match,
+                          std::uint16_t priority) {
+    RuleBuffer rule;
+    append_ip(rule, match);
+    Owned<ibv_flow> flow{ibv_create_flow(underlay, &finish(rule, *device, priority)), {device}};
+    if (!flow)
+        return verbs_error(0, strprintf("%s: create flow of QP %#x (l3 %u, l4 %u, source %u under mask %u, "
+                                        "priority %u)",
+                                        device->name().c_str(), underlay->qp_num,
+                                        static_cast<unsigned>(match.l3), static_cast<unsigned>(match.l4),
+                                        match.source_bits, match.source_mask, priority));
     return Flow{std::move(flow)};
 }
 

@@ -26,10 +26,22 @@ struct FlowMatch {
     friend bool operator==(const FlowMatch&, const FlowMatch&) = default;
 };
 
+/// A share of the datagrams under the source QPN of an underlay QP. The fields of IP are those behind the
+/// IPoIB header.
+struct DatagramMatch {
+    L3 l3{L3::any};
+    L4 l4{L4::any}; ///< any unless l3 is given
+    /// Bits of the source port (if l4 is given), else the low bits of the source address (if l3 is).
+    std::uint8_t source_bits{}, source_mask{};
+};
+
 class Flow {
   public:
     /// `tir` must outlive the rule. Lower `priority` is tried first.
     static Result<Flow> create(std::shared_ptr<Device> device, const Tir& tir, const FlowMatch& match,
+                               std::uint16_t priority);
+    /// `underlay`: a SOURCE_QPN QP with a receive queue; it must outlive the rule.
+    static Result<Flow> create(std::shared_ptr<Device> device, ibv_qp* underlay, const DatagramMatch& match,
                                std::uint16_t priority);
 
   private:

@@ -82,11 +82,7 @@ Status Rq::modify(ibv_wq_state next, const char* name) {
     ibv_wq_attr attr{};
     attr.attr_mask = IBV_WQ_ATTR_STATE;
     attr.wq_state = next;
-    // On RESET -> RDY libmlx5 cleans the CQ from its own consumer index, which nobody moves here, and
-    // publishes that one.
-    const be32 cq_ci = peek_from_device(cq_dbrec_);
-    const int code = ibv_modify_wq(wq_.get(), &attr);
-    store_to_device(cq_dbrec_, cq_ci);
+    const int code = keep_cq_index(cq_dbrec_, [&] { return ibv_modify_wq(wq_.get(), &attr); });
     if (code != 0) return verbs_error(code, strprintf("WQ %#x: modify to %s", wq_->wq_num, name));
     return {};
 }

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "base/ids.hpp"
-#include "ibv/cq.hpp"
+#include "ibv/ring_qp.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -29,25 +29,19 @@ class TxQp {
     Status start();
     /// Any state -> RESET: what is in the ring is dropped without completions; the indices start from 0
     /// again.
-    Status reset();
+    Status reset() { return qp_.reset(); }
     /// After an error CQE: reset and start. The ring's owner forgets what was posted.
     Status recover();
 
-    const mlx5::SqRing& ring() const noexcept { return ring_; }
+    const mlx5::SqRing& ring() const noexcept { return qp_.sq(); }
     ibv_qp* get() const noexcept { return qp_.get(); }
 
   private:
-    TxQp(Owned<ibv_qp> qp, mlx5::SqRing ring, be32* cq_dbrec, bool underlay) noexcept
+    TxQp(RingQp qp, bool underlay) noexcept
         : qp_{std::move(qp)}
-        , ring_{ring}
-        , cq_dbrec_{cq_dbrec}
         , underlay_{underlay} {}
 
-    Status modify(ibv_qp_state next, const char* name);
-
-    Owned<ibv_qp> qp_;
-    mlx5::SqRing ring_;
-    be32* cq_dbrec_;
+    RingQp qp_;
     bool underlay_; ///< libmlx5 changes nothing but the state
 };
 

@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "ibv/ud_qp.hpp"
 
-#include "base/barrier.hpp"
-
-#include <infiniband/mlx5dv.h>
+#include "base/log.hpp"
 
 #include <algorithm>
-#include <bit>
+#include <cerrno>
 #include <cstring>
 
 namespace stride::ibv {
 namespace {
 
-ibv_gid verbs_gid(const std::array<std::uint8_t, 16>& gid) noexcept {
+ibv_gid verbs_gid(const GroupGid& gid) noexcept {
     ibv_gid raw;
     std::memcpy(raw.raw, gid.data(), gid.size());
     return raw;
@@ -44,75 +42,55 @@ Result<UdQp> UdQp::create(std::shared_ptr<Device> device, const Cq& cq, const Ud
                   config.receive_wqes, config.receive_sges, config.qkey);
     ibv_qp_init_attr_ex attr{};
     attr.qp_type = IBV_QPT_UD;
-    attr.comp_mask = IBV_QP_INIT_ATTR_PD;
-    attr.pd = device->pd();
-    attr.send_cq = cq.get();
-    attr.recv_cq = cq.get();
     attr.cap.max_recv_wr = RingSize::at_least(std::max(config.receive_wqes, 2U)).entries();
     attr.cap.max_recv_sge = config.receive_sges;
-    Owned<ibv_qp> qp{ibv_create_qp_ex(device->context(), &attr), {device}};
-    if (!qp) return verbs_error(0, what);
-
-    mlx5dv_qp dv{};
-    mlx5dv_obj object{};
-    object.qp = {qp.get(), &dv};
-    if (const int code = mlx5dv_init_obj(&object, MLX5DV_OBJ_QP); code != 0) return verbs_error(code, what);
-    if (!std::has_single_bit(dv.rq.wqe_cnt) || !std::has_single_bit(dv.rq.stride))
-        return Error{EINVAL, what + strprintf(": got %u WQEs of %u bytes", dv.rq.wqe_cnt, dv.rq.stride)};
-    const mlx5::RqRing ring{.wqes = static_cast<std::byte*>(dv.rq.buf),
-                            .size = RingSize::at_least(dv.rq.wqe_cnt),
-                            .log_wqe_bytes = RingSize::at_least(dv.rq.stride).log(),
-                            .dbrec = reinterpret_cast<be32*>(dv.dbrec) + MLX5_RCV_DBR,
-                            .wqn = Wqn{qp->qp_num}};
-    return UdQp{std::move(qp), ring, cq.ring().dbrec, config};
-}
-
-Status UdQp::modify(ibv_qp_attr& attr, int mask, const char* name) {
-    // libmlx5 has an idea of the CQ's consumer index of its own, and publishes it on the way to RESET.
-    const be32 cq_ci = peek_from_device(cq_dbrec_);
-    const int code = ibv_modify_qp(qp_.get(), &attr, mask);
-    store_to_device(cq_dbrec_, cq_ci);
-    if (code != 0) return verbs_error(code, strprintf("QP %#x: modify to %s", qp_->qp_num, name));
-    return {};
+    auto qp = RingQp::create(device, cq, attr, what);
+    if (!qp) return qp.take_error();
+    return UdQp{std::move(qp).value(), config};
 }
 
 Status UdQp::make_init() {
     ibv_qp_attr attr{};
     attr.qp_state = IBV_QPS_INIT;
     attr.pkey_index = config_.pkey_index;
-    attr.port_num = qp_.get_deleter().device->port();
+    attr.port_num = qp_.port();
     attr.qkey = config_.qkey;
-    return modify(attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY, "INIT");
+    return qp_.modify(attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY, "INIT");
 }
 
 Status UdQp::start() {
+    if (auto status = qp_.modify(IBV_QPS_RTR, "RTR"); !status) return status;
     ibv_qp_attr attr{};
-    attr.qp_state = IBV_QPS_RTR;
-    if (auto status = modify(attr, IBV_QP_STATE, "RTR"); !status) return status;
     attr.qp_state = IBV_QPS_RTS;
-    return modify(attr, IBV_QP_STATE | IBV_QP_SQ_PSN, "RTS");
+    return qp_.modify(attr, IBV_QP_STATE | IBV_QP_SQ_PSN, "RTS");
 }
 
-Status UdQp::reset() {
-    ibv_qp_attr attr{};
-    attr.qp_state = IBV_QPS_RESET;
-    if (auto status = modify(attr, IBV_QP_STATE, "RESET"); !status) return status;
-    store_to_device(ring_.dbrec, be32{0});
-    return {};
-}
-
-Status UdQp::attach(const std::array<std::uint8_t, 16>& gid, std::uint16_t lid) {
+Status UdQp::attach(const GroupGid& gid, std::uint16_t lid) {
     const ibv_gid group = verbs_gid(gid);
     if (const int code = ibv_attach_mcast(qp_.get(), &group, lid); code != 0)
-        return verbs_error(code, strprintf("QP %#x: attach to group at LID 0x%x", qp_->qp_num, lid));
+        return verbs_error(code, strprintf("QP %#x: attach to group at LID 0x%x", qpn().value, lid));
+    groups_.emplace_back(qp_.get(), gid, lid);
     return {};
 }
 
-Status UdQp::detach(const std::array<std::uint8_t, 16>& gid, std::uint16_t lid) {
-    const ibv_gid group = verbs_gid(gid);
-    if (const int code = ibv_detach_mcast(qp_.get(), &group, lid); code != 0)
-        return verbs_error(code, strprintf("QP %#x: detach from group at LID 0x%x", qp_->qp_num, lid));
+Status UdQp::detach(const GroupGid& gid, std::uint16_t lid) {
+    const auto same = [&](const Membership& member) { return member.is(gid, lid); };
+    const auto found = std::find_if(groups_.begin(), groups_.end(), same);
+    if (found == groups_.end())
+        return Error{ENOENT, strprintf("QP %#x: is not attached to a group at LID 0x%x", qpn().value, lid)};
+    groups_.erase(found);
     return {};
+}
+
+UdQp::Membership::Membership(ibv_qp* qp, const GroupGid& gid, std::uint16_t lid) noexcept
+    : group_{new Group{gid, lid}, Leave{qp}} {}
+
+void UdQp::Membership::Leave::operator()(Group* group) const noexcept {
+    const ibv_gid gid = verbs_gid(group->gid);
+    if (const int code = ibv_detach_mcast(qp, &gid, group->lid); code != 0)
+        log_line(LogLevel::error, "QP %#x: detach from group at LID 0x%x: %s", qp->qp_num, group->lid,
+                 std::strerror(code));
+    delete group;
 }
 
 } // namespace stride::ibv

@@ -3,11 +3,12 @@
 /// attachments, and receives. What is sent goes through SOURCE_QPN QPs that bear its QPN (tx_qp.hpp).
 #pragma once
 
-#include "ibv/cq.hpp"
+#include "ibv/ring_qp.hpp"
 
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 namespace stride::ibv {
 
@@ -21,6 +22,8 @@ struct PortAddress {
 
 /// ENOTSUP: the port is no InfiniBand port.
 Result<PortAddress> port_address(const Device& device, std::uint16_t pkey_index, int gid_index);
+
+using GroupGid = std::array<std::uint8_t, 16>;
 
 struct UdQpConfig {
     std::uint32_t receive_wqes{}; ///< at least so many; rounded up to a power of two
@@ -40,30 +43,47 @@ class UdQp {
     /// INIT -> RTR -> RTS.
     Status start();
     /// Any state -> RESET: what is in the ring is dropped without completions; indices start from 0 again.
-    Status reset();
+    Status reset() { return qp_.reset(); }
 
-    /// Receives what is sent to the group. The subnet manager must have routed it here: a join is not made.
-    Status attach(const std::array<std::uint8_t, 16>& gid, std::uint16_t lid);
-    Status detach(const std::array<std::uint8_t, 16>& gid, std::uint16_t lid);
+    /// Receives what is sent to the group, until detach() or the end of the QP. The subnet manager must have
+    /// routed it here: a join is not made.
+    Status attach(const GroupGid& gid, std::uint16_t lid);
+    /// ENOENT: is not attached.
+    Status detach(const GroupGid& gid, std::uint16_t lid);
 
-    Qpn qpn() const noexcept { return Qpn{qp_->qp_num}; }
+    Qpn qpn() const noexcept { return qp_.qpn(); }
     /// WQEs are plain scatter lists; 40 bytes of GRH area come first.
-    const mlx5::RqRing& ring() const noexcept { return ring_; }
+    const mlx5::RqRing& ring() const noexcept { return qp_.rq(); }
     ibv_qp* get() const noexcept { return qp_.get(); }
 
   private:
-    UdQp(Owned<ibv_qp> qp, mlx5::RqRing ring, be32* cq_dbrec, const UdQpConfig& config) noexcept
+    /// Detaches: a QP in a group can't be destroyed.
+    class Membership {
+      public:
+        Membership(ibv_qp* qp, const GroupGid& gid, std::uint16_t lid) noexcept;
+        bool is(const GroupGid& gid, std::uint16_t lid) const noexcept {
+            return group_->gid == gid && group_->lid == lid;
+        }
+
+      private:
+        struct Group {
+            GroupGid gid;
+            std::uint16_t lid;
+        };
+        struct Leave {
+            ibv_qp* qp;
+            void operator()(Group* group) const noexcept;
+        };
+        std::unique_ptr<Group, Leave> group_;
+    };
+
+    UdQp(RingQp qp, const UdQpConfig& config) noexcept
         : qp_{std::move(qp)}
-        , ring_{ring}
-        , cq_dbrec_{cq_dbrec}
         , config_{config} {}
 
-    Status modify(ibv_qp_attr& attr, int mask, const char* name);
-
-    Owned<ibv_qp> qp_;
-    mlx5::RqRing ring_;
-    be32* cq_dbrec_;
+    RingQp qp_;
     UdQpConfig config_;
+    std::vector<Membership> groups_{}; ///< gone before the QP
 };
 
 } // namespace stride::ibv
