@@ -15,6 +15,7 @@ EVIDENCE = {
     "Speed capabilities": r"speed_capa\s*=",
     "Link status": r"ops\.link_update\b",
     "Link status event": r"RTE_ETH_EVENT_INTR_LSC",
+    "Removal event": r"RTE_ETH_EVENT_INTR_RMV",
     "Rx interrupt": r"ops\.rx_queue_intr_enable\b",
     "Runtime Rx queue setup": r"RUNTIME_RX_QUEUE_SETUP",
     "Queue start/stop": r"ops\.rx_queue_start\b",

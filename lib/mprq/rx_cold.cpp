@@ -34,8 +34,18 @@ bool refill_reserve(RxQueueState& queue) noexcept {
     return hot.reserved != 0;
 }
 
+/// The application keeps more and more: its last chance before packets are copied.
+[[gnu::cold]] static void tell_spare_low(RxQueueState& queue) noexcept {
+    const RxQueueOwner& owner = queue.config.owner;
+    if (queue.spare_low.exchange(0, std::memory_order_relaxed) != 0 && owner.spare_low != nullptr)
+        owner.spare_low(owner.context);
+}
+
 void find_replacement(RxQueueState& queue) noexcept {
-    if (!queue.always_copy) queue.hot.replacement = queue.striding.pool->take();
+    if (queue.always_copy) return;
+    queue.hot.replacement = queue.striding.pool->take();
+    if (queue.striding.pool->spare() < queue.spare_low.load(std::memory_order_relaxed)) [[unlikely]]
+        tell_spare_low(queue);
 }
 
 namespace {

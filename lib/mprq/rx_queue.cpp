@@ -305,6 +305,13 @@ const char* RxQueue::policy() const noexcept {
     return queue.bound != nullptr ? "bind" : "attach";
 }
 
+void RxQueue::watch_spare(std::uint32_t percent) noexcept {
+    RxQueueState& queue = state_of(*this);
+    if (queue.kind != QueueKind::striding) return;
+    const std::uint32_t spare = queue.striding.pool->buffers() - queue.striding.geometry.posted_wqes();
+    queue.spare_low.store(div_round_up(spare * percent, 100U), std::memory_order_relaxed);
+}
+
 namespace {
 
 bool is_ready_packet(const RxQueueState& queue, const mlx5_cqe64& cqe) noexcept {

@@ -52,6 +52,9 @@ struct RxQueueOwner {
     /// (logged by the owner); it is tried again after some hundred polls, then ever more rarely.
     bool (*reset_wq)(void* context) noexcept {};
     bool (*ready_wq)(void* context) noexcept {};
+    /// Once after watch_spare(), from a burst: the application holds so many packets that few buffers are
+    /// spare.
+    void (*spare_low)(void* context) noexcept {};
 };
 
 struct RxQueueConfig {
@@ -160,6 +163,9 @@ class RxQueue {
     RxBurst burst() const noexcept;
     RxStats stats() const noexcept;
     void reset_stats() noexcept;
+    /// Calls the owner's spare_low once when fewer than `percent` of the spare WQE buffers are left; 0: does
+    /// not. Striding queues; any thread.
+    void watch_spare(std::uint32_t percent) noexcept;
     /// Completed packets not yet received (eth_rx_queue_count_t). Burst thread.
     std::uint32_t ready_packets() const noexcept;
     /// Free-running index of the next completion: what a CQ is armed with. Burst thread.

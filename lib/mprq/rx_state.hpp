@@ -105,6 +105,7 @@ struct RxQueueState : RxQueue {
     std::uint32_t room_bytes{}; ///< data room of an mbuf of the pool, without headroom
     QueueKind kind{};
     std::atomic<bool> started{};
+    std::atomic<std::uint32_t> spare_low{}; ///< fewer spare buffers than these are told of, once; 0: not
     std::uint32_t retry_polls{}, polls_to_retry{}; ///< of a recovery that failed, in polls of the CQ
     bool always_copy{};                            ///< asked for, or forced by the pool
     BindPool* bound{};            ///< what the WQE buffers were made of; nullptr: memory of the queue's own

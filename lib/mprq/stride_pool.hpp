@@ -82,6 +82,8 @@ class StridePool {
         if (home_.load(std::memory_order_relaxed) != nullptr) collect();
         return spare_count_ != 0 ? spare_[--spare_count_] : nullptr;
     }
+    /// Buffers that take() has, those not counted that came home since.
+    std::uint32_t spare() const noexcept { return spare_count_; }
     /// Gives back a buffer that was taken and not posted.
     void give_back(WqeBuffer* buffer) noexcept { spare_[spare_count_++] = buffer; }
     /// A buffer that was taken now belongs to the device, then to packets.

@@ -18,8 +18,6 @@ Status check_configuration(const Port& port) {
     if (conf.lpbk_mode != 0) return Error{ENOTSUP, "loopback mode is not supported"};
     if (conf.link_speeds != RTE_ETH_LINK_SPEED_AUTONEG)
         return Error{ENOTSUP, "a fixed link speed is not supported"};
-    if (conf.intr_conf.lsc != 0) return Error{ENOTSUP, "link state interrupts are not supported"};
-    if (conf.intr_conf.rxq != 0) return Error{ENOTSUP, "receive interrupts are not supported"};
     return {};
 }
 
@@ -102,6 +100,8 @@ Status start_queues(Port& port) {
 
 void stop_queues(Port& port) noexcept {
     port.steering.reset();
+    if (port.ipoib) port.ipoib->stop();
+    port.interrupts.hide_queues();
     const std::lock_guard lock{port.mutex};
     for (const auto& slot : port.rxqs)
         if (slot) stop_rxq(*slot);
@@ -127,7 +127,9 @@ int dev_configure(rte_eth_dev* dev) noexcept {
 
 int dev_start(rte_eth_dev* dev) noexcept {
     Port& port = port_of(dev);
-    if (auto status = start_queues(port); !status) {
+    auto status = start_queues(port);
+    if (status) status = port.interrupts.show_queues(dev);
+    if (!status) {
         stop_queues(port);
         return to_errno(port, "start", status);
     }
@@ -143,6 +145,7 @@ int dev_stop(rte_eth_dev* dev) noexcept {
     dev->data->dev_started = 0;
     dev->rx_pkt_burst = rte_eth_pkt_burst_dummy;
     dev->tx_pkt_burst = rte_eth_pkt_burst_dummy;
+    dev->intr_handle = nullptr;
     show_queues(dev, port, false);
     stop_queues(port);
     return 0;

@@ -49,6 +49,11 @@ eth_dev_ops make_ops() noexcept {
     ops.xstats_get_names = xstats_get_names;
     ops.xstats_reset = stats_reset;
 
+    ops.rx_queue_intr_enable = rx_queue_intr_enable;
+    ops.rx_queue_intr_disable = rx_queue_intr_disable;
+    ops.rx_queue_avail_thresh_set = rx_avail_thresh_set;
+    ops.rx_queue_avail_thresh_query = rx_avail_thresh_query;
+
     ops.link_update = link_update;
     ops.mtu_set = mtu_set;
     set_versioned_ops(ops);

@@ -84,6 +84,14 @@ int set_mc_addr_list(rte_eth_dev* dev, rte_ether_addr* macs, std::uint32_t count
 /// The filters that the port's addresses and modes ask for.
 std::vector<ibv::FlowMatch> wanted_filters(const Port& port);
 
+// interrupts.cpp
+int rx_queue_intr_enable(rte_eth_dev* dev, std::uint16_t queue) noexcept;
+int rx_queue_intr_disable(rte_eth_dev* dev, std::uint16_t queue) noexcept;
+/// Below `percent` of the spare WQE buffers (those beyond the posted ones) RTE_ETH_EVENT_RX_AVAIL_THRESH
+/// comes once; 0: never.
+int rx_avail_thresh_set(rte_eth_dev* dev, std::uint16_t queue, std::uint8_t percent) noexcept;
+int rx_avail_thresh_query(rte_eth_dev* dev, std::uint16_t* queue, std::uint8_t* percent) noexcept;
+
 // stats.cpp
 int stats_reset(rte_eth_dev* dev) noexcept;
 int xstats_get(rte_eth_dev* dev, rte_eth_xstat* stats, unsigned count) noexcept;

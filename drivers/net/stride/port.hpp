@@ -9,12 +9,15 @@
 #include "ibv/key_table.hpp"
 #include "ibv/rq.hpp"
 #include "ibv/tx_qp.hpp"
+#include "interrupts.hpp"
 #include "mbufqp/eal_memory.hpp"
 #include "mbufqp/tx_queue.hpp"
 #include "mprq/rx_queue.hpp"
+#include "receive_ring.hpp"
 #include "steering.hpp"
 
 #include <array>
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -36,9 +39,11 @@ struct Port;
 
 /// The verbs objects and the queue of a started receive queue, in creation order.
 struct RunningRxq {
+    std::optional<ibv::CompletionChannel> channel; ///< if interrupts were asked for
     ibv::Cq cq;
-    ibv::Rq rq;
+    ReceiveRing rq;
     mprq::RxQueuePtr queue{};
+    std::uint32_t events{}; ///< that the CQ has given
 };
 
 struct RxSlot {
@@ -49,6 +54,8 @@ struct RxSlot {
     rte_mempool* pool{};
     std::uint64_t offloads{};
     bool deferred{};                     ///< not started with the port
+    std::uint8_t avail_thresh{};         ///< spare buffers to be told of, per cent; 0: not
+    std::atomic<bool> spare_low{};       ///< told, and not asked for yet
     mprq::RxStats past{};                ///< of earlier starts
     std::optional<ibv::KeyCache> keys{}; ///< single-packet queues
     std::optional<RunningRxq> running{};
@@ -90,6 +97,7 @@ struct Port {
     ibv::KeyTable keys;
     mbufqp::EalMemoryWatch memory;                 ///< makes `keys` forget what EAL unmaps
     std::optional<mbufqp::OpaVnicPort> opa_vnic{}; ///< of the last start
+    std::unique_ptr<IpoibInterface> ipoib{};       ///< encap=ipoib
     RssConfig rss{};
     std::vector<ibv::MacAddress> multicast{}; ///< set_mc_addr_list
     std::mutex mutex{};                       ///< guards `running` of the slots against readers of statistics
@@ -97,6 +105,7 @@ struct Port {
     std::vector<std::unique_ptr<TxSlot>> txqs{};
     std::optional<Steering> steering{}; ///< while started
     std::uint64_t out_of_buffer_base{}; ///< hardware counter at the last reset
+    Interrupts interrupts{};            ///< last: it goes first
 };
 
 /// dev_private. Shared memory: nothing here but what any process may read.

@@ -14,11 +14,16 @@ int refuse(const char* name, const Error& error) noexcept {
     return -error.code;
 }
 
+rte_ether_addr address_of(const ibv::MacAddress& mac) noexcept {
+    rte_ether_addr address{};
+    std::memcpy(address.addr_bytes, mac.data(), sizeof address.addr_bytes);
+    return address;
+}
+
 Result<rte_ether_addr> address_of(const ibv::Device& device) {
     auto mac = device.mac();
     if (!mac) return mac.take_error();
-    rte_ether_addr address{};
-    std::memcpy(address.addr_bytes, mac.value().data(), sizeof address.addr_bytes);
+    const rte_ether_addr address = address_of(mac.value());
     if (!rte_is_valid_assigned_ether_addr(&address))
         return Error{EADDRNOTAVAIL, device.name() + ": has no valid MAC address"};
     return address;
@@ -27,14 +32,12 @@ Result<rte_ether_addr> address_of(const ibv::Device& device) {
 Result<rte_eth_dev*> allocate(rte_vdev_device* vdev, Args args) {
     auto device = ibv::Device::open(args.ibdev, args.port);
     if (!device) return device.take_error();
-    if (device.value()->caps().max_wqs == 0)
+    std::unique_ptr<IpoibInterface> ipoib;
+    if (auto status = choose_encap(args, device.value(), ipoib); !status) return status.take_error();
+    if (!ipoib && device.value()->caps().max_wqs == 0)
         return Error{ENOTSUP, args.ibdev + ": has no receive work queues (ibv_wq)"};
-    auto mac = address_of(*device.value());
+    auto mac = ipoib ? Result<rte_ether_addr>{address_of(ipoib->mac())} : address_of(*device.value());
     if (!mac) return mac.take_error();
-    auto link = device.value()->link();
-    if (!link) return link.take_error();
-    if (!link->ethernet)
-        return Error{ENOTSUP, args.ibdev + ": is an InfiniBand port; libmbufqp sends IPoIB over it"};
     if (vdev->device.numa_node == SOCKET_ID_ANY) vdev->device.numa_node = device.value()->numa_node();
 
     rte_eth_dev* const dev = rte_eth_vdev_allocate(vdev, sizeof(PortPrivate));
@@ -42,11 +45,18 @@ Result<rte_eth_dev*> allocate(rte_vdev_device* vdev, Args args) {
     rte_eth_dev_data* const data = dev->data;
     auto* const shared = static_cast<PortPrivate*>(data->dev_private);
     shared->port = new Port{data, std::move(args), std::move(device).value()};
+    shared->port->ipoib = std::move(ipoib);
     shared->macs[0] = mac.value();
     data->mac_addrs = shared->macs;
     data->dev_flags |= RTE_ETH_DEV_AUTOFILL_QUEUE_XSTATS;
     data->mtu = RTE_ETHER_MTU;
+    data->dev_flags |= RTE_ETH_DEV_INTR_LSC | RTE_ETH_DEV_INTR_RMV;
     set_queue_ops(dev);
+    if (auto status = shared->port->interrupts.open(dev); !status) {
+        dev_close(dev);
+        rte_eth_dev_release_port(dev);
+        return status.take_error();
+    }
     return dev;
 }
 

@@ -44,6 +44,12 @@ bool reset_wq(void* context) noexcept {
     return log_failure(slot, slot.running->rq.reset());
 }
 
+void spare_low(void* context) noexcept {
+    RxSlot& slot = *static_cast<RxSlot*>(context);
+    slot.spare_low = true;
+    slot.port->interrupts.tell_spare_low();
+}
+
 bool ready_wq(void* context) noexcept {
     RxSlot& slot = *static_cast<RxSlot*>(context);
     return log_failure(slot, slot.running->rq.make_ready());
@@ -58,10 +64,13 @@ mprq::RxOffloads offload_flags(std::uint64_t offloads) noexcept {
     return flags;
 }
 
+/// A striding RQ takes RAW_PACKET traffic only.
+bool may_stride(const Port& port) noexcept { return !port.ipoib && port.device->caps().striding.raw_packet; }
+
 /// Mini-CQEs have no RSS hash.
 bool compresses(const RxSlot& slot) noexcept {
     const ibv::Caps& caps = slot.port->device->caps();
-    return slot.port->args.cqe_compression && caps.striding.raw_packet &&
+    return slot.port->args.cqe_compression && may_stride(*slot.port) &&
            (caps.cqe_compression_formats & MLX5DV_CQE_RES_FORMAT_CSUM_STRIDX) != 0 &&
            (slot.offloads & RTE_ETH_RX_OFFLOAD_RSS_HASH) == 0;
 }
@@ -85,7 +94,8 @@ mprq::RxQueueConfig config_of(RxSlot& slot) noexcept {
     config.scatter = (slot.offloads & RTE_ETH_RX_OFFLOAD_SCATTER) != 0;
     config.compressed = compresses(slot);
     config.offloads = offload_flags(slot.offloads);
-    config.owner = {&slot, register_memory, lkey_of, reset_wq, ready_wq};
+    if (slot.port->ipoib) config.offloads |= mprq::RxOffload::datagram;
+    config.owner = {&slot, register_memory, lkey_of, reset_wq, ready_wq, spare_low};
     return config;
 }
 
@@ -122,7 +132,7 @@ Result<Shape> shape_of(RxSlot& slot) {
     Shape shape;
     shape.rq.vlan_strip = (slot.offloads & RTE_ETH_RX_OFFLOAD_VLAN_STRIP) != 0;
     shape.rq.scatter_fcs = (slot.offloads & RTE_ETH_RX_OFFLOAD_KEEP_CRC) != 0;
-    if (!slot.port->device->caps().striding.raw_packet) {
+    if (!may_stride(*slot.port)) {
         auto sges = mprq::RxQueue::single_packet_sges(config_of(slot));
         if (!sges) return sges.take_error();
         shape.rq.wqes = std::max<std::uint32_t>(slot.descriptors, min_wqes);
@@ -142,6 +152,18 @@ Result<Shape> shape_of(RxSlot& slot) {
     return shape;
 }
 
+Result<ReceiveRing> create_ring(const Port& port, const ibv::Cq& cq, const ibv::RqConfig& shape) {
+    if (port.ipoib) {
+        auto rq = ibv::UnderlayRq::create(
+            port.device, cq, {.source_qpn = port.ipoib->qpn(), .wqes = shape.wqes, .sges = shape.sges});
+        if (!rq) return rq.take_error();
+        return ReceiveRing{std::move(rq).value()};
+    }
+    auto rq = ibv::Rq::create(port.device, cq, shape);
+    if (!rq) return rq.take_error();
+    return ReceiveRing{std::move(rq).value()};
+}
+
 Status create_and_ready(RxSlot& slot) {
     auto shape = shape_of(slot);
     if (!shape) return shape.take_error();
@@ -149,13 +171,21 @@ Status create_and_ready(RxSlot& slot) {
         log_line(LogLevel::warning, "port %u: %s", slot.port->data->port_id, shape->warning.c_str());
     const std::shared_ptr<ibv::Device>& device = slot.port->device;
     const std::uint32_t format = compresses(slot) ? MLX5DV_CQE_RES_FORMAT_CSUM_STRIDX : 0;
-    auto cq = ibv::Cq::create(device, {.cqes = shape->cqes, .compression_format = format});
+    std::optional<ibv::CompletionChannel> channel;
+    if (slot.port->data->dev_conf.intr_conf.rxq != 0) {
+        auto made = ibv::CompletionChannel::create(device);
+        if (!made) return made.take_error();
+        channel.emplace(std::move(made).value());
+    }
+    auto cq = ibv::Cq::create(
+        device,
+        {.cqes = shape->cqes, .compression_format = format, .channel = channel ? channel->get() : nullptr});
     if (!cq) return cq.take_error();
-    auto rq = ibv::Rq::create(device, cq.value(), shape->rq);
+    auto rq = create_ring(*slot.port, cq.value(), shape->rq);
     if (!rq) return rq.take_error();
     slot.keys.emplace(slot.port->keys);
     RunningRxq& running =
-        slot.running.emplace(RunningRxq{std::move(cq).value(), std::move(rq).value(), nullptr});
+        slot.running.emplace(RunningRxq{std::move(channel), std::move(cq).value(), std::move(rq).value()});
     const mlx5::CqRing& cq_ring = running.cq.ring();
     const mlx5::RqRing& rq_ring = running.rq.ring();
     const mprq::RxQueueConfig config = config_of(slot);
@@ -163,6 +193,7 @@ Status create_and_ready(RxSlot& slot) {
                                  : mprq::RxQueue::create_single_packet(config, cq_ring, rq_ring);
     if (!queue) return queue.take_error();
     running.queue = std::move(queue).value();
+    running.queue->watch_spare(slot.avail_thresh);
     slot.encapsulated.queue = running.queue.get();
     slot.encapsulated.burst = rx_burst_of_each;
     slot.encapsulated.decap = mbufqp::encap_decap(slot.port->args.encap);
@@ -252,6 +283,7 @@ void rxq_info_get(rte_eth_dev* dev, std::uint16_t queue, rte_eth_rxq_info* info)
     info->mp = slot.pool;
     info->conf.offloads = slot.offloads;
     info->conf.rx_deferred_start = slot.deferred ? 1 : 0;
+    info->avail_thresh = slot.avail_thresh;
     info->conf.rx_drop_en = 1; // a frame without a posted WQE is dropped by the device
     info->scattered_rx = (slot.offloads & RTE_ETH_RX_OFFLOAD_SCATTER) != 0 ? 1 : 0;
     info->nb_desc = slot.running ? slot.running->queue->descriptors() : slot.descriptors;
