@@ -3,10 +3,13 @@
 
 #include "base/format.hpp"
 #include "base/ring.hpp"
-#include "mlx5/strides.hpp"
+#include "mprq/rx_queue.hpp"
+#include "mprq/shape_choice.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
+#include <vector>
 
 namespace stride::mprq {
 namespace {
@@ -15,8 +18,6 @@ constexpr std::uint32_t default_min_log_stride_bytes = 8;  // below, per-stride 
 constexpr std::uint32_t default_max_log_stride_bytes = 11; // above, longer frames only waste more
 constexpr std::uint32_t default_log_wqes = 2;
 constexpr std::uint32_t default_frames_per_wqe = 4;
-constexpr std::uint32_t compact_log_stride_bytes = 7;
-constexpr std::uint32_t compact_log_strides = 11;
 constexpr std::uint32_t max_log_wqe_bytes = 30; // a data segment's byte_count has 31 bits
 constexpr std::uint32_t max_byte_count = 65535; // 16 bits in the CQE, and in an mbuf's lengths
 
@@ -109,31 +110,35 @@ Status choose_wqes(const GeometryRequest& request, const StridingLimits& limits,
     return {};
 }
 
-/// Strides that a dozen packets take, by IMIX: 7 of 64 bytes, 4 of 590, 1 of the longest.
-std::uint32_t imix_strides(const GeometryRequest& request, std::uint32_t log_stride_bytes) {
-    const mlx5::StrideMap map{log_stride_bytes, 0, request.two_byte_shift};
-    const auto needed = [&](std::uint32_t bytes) {
-        return map.needed(std::min(bytes, request.max_frame_bytes));
-    };
+/// A dozen packets of IMIX as far as they fit the longest frame: 7 of 64 bytes, 4 of 590, 1 of 1514 or, where
+/// frames are longer, of the longest.
+std::array<std::uint32_t, 12> imix_lengths(std::uint32_t max_frame_bytes) {
     constexpr std::uint32_t standard_frame_bytes = 1522;
-    const bool jumbo = request.max_frame_bytes > standard_frame_bytes;
-    return 7 * needed(64) + 4 * needed(590) + needed(jumbo ? request.max_frame_bytes : 1514);
+    const std::uint32_t longest = max_frame_bytes > standard_frame_bytes ? max_frame_bytes : 1514;
+    std::array<std::uint32_t, 12> lengths{64, 590, 64, 64, 590, 64, longest, 64, 590, 64, 590, 64};
+    for (std::uint32_t& length : lengths)
+        length = std::min(length, max_frame_bytes);
+    return lengths;
 }
 
-/// The shape for bursts; nullopt if nobody wants it, or the device has no such.
+/// The shape for bursts, as stride-plan would choose it for IMIX; nullopt if nobody wants it, or the device
+/// has no such.
 std::optional<Geometry> compact(const GeometryRequest& request, const StridingLimits& limits,
                                 const Geometry& roomy) {
     const std::uint64_t roomy_bytes = std::uint64_t{roomy.wqes()} * roomy.wqe_bytes();
     if (request.stride_bytes != 0 || request.strides_per_wqe != 0 || roomy_bytes <= roomy_ring_bytes)
         return std::nullopt;
+    const ShapeGoal goal{.burst_packets = request.descriptors,
+                         .two_byte_shift = request.two_byte_shift,
+                         .rule = {RxQueueConfig::copy_threshold_attached_bytes, request.headroom_bytes}};
+    const std::vector<ShapeUse> uses = measure_shapes(imix_lengths(request.max_frame_bytes), limits, goal);
+    const ShapeChoice choice = choose_shape(uses, goal);
+    if (choice.use == nullptr) return std::nullopt;
     Geometry shape = roomy;
-    shape.log_stride_bytes =
-        std::clamp(compact_log_stride_bytes, limits.min_log_stride_bytes, limits.max_log_stride_bytes);
-    shape.log_strides = std::clamp(compact_log_strides, limits.min_log_strides, limits.max_log_strides);
+    shape.log_stride_bytes = choice.use->log_stride_bytes;
+    shape.log_strides = choice.use->log_strides;
     // 1/32 more, for mixes that are not exactly that one.
-    const std::uint64_t strides =
-        std::uint64_t{request.descriptors} * imix_strides(request, shape.log_stride_bytes) * 33 / (12 * 32);
-    shape.posted_limit = std::max(2U, static_cast<std::uint32_t>(strides >> shape.log_strides) + 1);
+    shape.posted_limit = std::max(2U, static_cast<std::uint32_t>(choice.use->burst_wqes * 33 / 32) + 1);
     shape.log_wqes = log2_up(shape.posted_limit);
     shape.spare_wqes = request.spare_wqes.value_or(std::max(2U, shape.posted_limit / 8));
     const bool fits = wqe_serves(request, limits, shape) && shape.wqes() <= limits.max_wqes &&

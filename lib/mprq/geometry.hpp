@@ -77,7 +77,8 @@ struct GeometryPlan {
 /// each, since a frame that does not fit what is left of a WQE wastes it.
 ///
 /// A ring that would be larger than roomy_ring_bytes this way is there to take bursts. It gets small strides
-/// instead, and as many as `descriptors` packets of mixed lengths (IMIX) take. The price: behind a frame that
+/// instead, and as many as `descriptors` packets of mixed lengths (IMIX) take, in the shape that choose_shape
+/// (shape_choice.hpp, of stride-plan) recommends for them. The price: behind a frame that
 /// fills its last stride the next one has no headroom and is copied.
 Result<GeometryPlan> plan_geometry(const GeometryRequest& request, const StridingLimits& limits);
 

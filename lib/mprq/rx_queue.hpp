@@ -76,11 +76,12 @@ struct RxQueueConfig {
     static constexpr std::uint32_t default_headroom_bytes = 128;
 };
 
-/// Counters of a queue since create or reset_stats. attached + the copied_* == packets; packets + the
-/// dropped_* == packets the device delivered.
+/// Counters of a queue since create or reset_stats. attached + direct + the copied_* == packets; packets +
+/// the dropped_* == packets the device delivered.
 struct RxStats {
     std::uint64_t packets{}, bytes{};
     std::uint64_t attached{};           ///< handed over where the device wrote them
+    std::uint64_t direct{};             ///< single-packet queues: all, each in the mbufs of its WQE
     std::uint64_t copied_short{};       ///< no longer than the threshold
     std::uint64_t copied_no_spare{};    ///< no spare WQE buffer to post instead: the application holds them
     std::uint64_t copied_no_headroom{}; ///< the packet in front ends too close

@@ -12,6 +12,7 @@ RxStats read_counters(const RxQueueState& queue) noexcept {
     stats.packets = hot.packets.read();
     stats.bytes = hot.bytes.read();
     stats.attached = hot.attached_packets.read();
+    stats.direct = queue.kind == QueueKind::single_packet ? stats.packets : 0;
     stats.copied_short = hot.copied_short.read();
     stats.copied_no_spare = counters.copied_no_spare.read();
     stats.copied_no_headroom = counters.copied_no_headroom.read();
@@ -37,17 +38,29 @@ RxStats read_counters(const RxQueueState& queue) noexcept {
 
 /// Every counter of RxStats that only grows.
 constexpr std::uint64_t RxStats::*const counting[] = {
-    &RxStats::packets,         &RxStats::bytes,
-    &RxStats::attached,        &RxStats::copied_short,
-    &RxStats::copied_no_spare, &RxStats::copied_no_headroom,
-    &RxStats::copied_asked,    &RxStats::scattered,
-    &RxStats::fillers,         &RxStats::filler_strides,
-    &RxStats::wqes_posted,     &RxStats::doorbells,
-    &RxStats::dropped_no_mbuf, &RxStats::dropped_oversize,
-    &RxStats::dropped_no_room, &RxStats::dropped_error,
-    &RxStats::dropped_bad_cqe, &RxStats::discarded_at_stop,
-    &RxStats::recoveries,      &RxStats::failed_recoveries,
-    &RxStats::mbuf_shortages,  &RxStats::compressed,
+    &RxStats::packets,
+    &RxStats::bytes,
+    &RxStats::attached,
+    &RxStats::direct,
+    &RxStats::copied_short,
+    &RxStats::copied_no_spare,
+    &RxStats::copied_no_headroom,
+    &RxStats::copied_asked,
+    &RxStats::scattered,
+    &RxStats::fillers,
+    &RxStats::filler_strides,
+    &RxStats::wqes_posted,
+    &RxStats::doorbells,
+    &RxStats::dropped_no_mbuf,
+    &RxStats::dropped_oversize,
+    &RxStats::dropped_no_room,
+    &RxStats::dropped_error,
+    &RxStats::dropped_bad_cqe,
+    &RxStats::discarded_at_stop,
+    &RxStats::recoveries,
+    &RxStats::failed_recoveries,
+    &RxStats::mbuf_shortages,
+    &RxStats::compressed,
     &RxStats::key_misses,
 };
 static_assert(sizeof(RxStats) == sizeof counting + 5 * sizeof(std::uint64_t),

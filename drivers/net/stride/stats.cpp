@@ -22,6 +22,7 @@ struct Counter {
 // packets and bytes by queue come from ethdev itself (RTE_ETH_DEV_AUTOFILL_QUEUE_XSTATS).
 constexpr Counter<RxStats> rx_counters[] = {
     {"attached", &RxStats::attached},
+    {"direct", &RxStats::direct},
     {"copied_short", &RxStats::copied_short},
     {"copied_no_spare", &RxStats::copied_no_spare},
     {"copied_no_headroom", &RxStats::copied_no_headroom},

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "mprq/geometry.hpp"
+#include "mprq/shape_choice.hpp"
 
 #include <gtest/gtest.h>
 
@@ -106,6 +107,24 @@ TEST(Geometry, RingForABurstOfMixedPacketsIsAQuarterOfASinglePacketRing) {
     EXPECT_GE(std::uint64_t{shape.posted_wqes()} * shape.strides_per_wqe(), imix_strides_of_burst);
     EXPECT_LE(std::uint64_t{shape.buffers()} * shape.wqe_bytes(), 16384ULL * (2176 + 128 + 64) / 4);
     expect_within(shape, request, {});
+}
+
+TEST(Geometry, RingForABurstHasTheShapeThatStridePlanRecommendsForImix) {
+    const std::vector<std::uint32_t> imix{64, 64, 64, 64, 64, 64, 64, 590, 590, 590, 590, 1514};
+    for (const std::uint32_t min_log_stride : {6U, 7U, 9U}) {
+        const StridingLimits limits{.min_log_stride_bytes = min_log_stride};
+        GeometryRequest request = ordinary;
+        request.descriptors = 16384;
+        const auto plan = plan_geometry(request, limits);
+        ASSERT_TRUE(plan.ok());
+        const ShapeGoal goal{.burst_packets = 16384, .rule = {256, 128}};
+        const std::vector<ShapeUse> uses = measure_shapes(imix, limits, goal);
+        const ShapeChoice choice = choose_shape(uses, goal);
+        ASSERT_NE(choice.use, nullptr);
+        EXPECT_EQ(plan.value().geometry.stride_bytes(), choice.use->stride_bytes());
+        EXPECT_EQ(plan.value().geometry.strides_per_wqe(), choice.use->strides());
+        EXPECT_GE(plan.value().geometry.posted_wqes(), choice.use->burst_wqes);
+    }
 }
 
 TEST(Geometry, FrameWithoutLengthOrBeyond16BitsIsRefused) {

@@ -109,7 +109,7 @@ class RxFixture : public ::testing::Test {
     }
     void expect_sums_up(std::uint64_t received) const {
         const RxStats stats = queue->stats();
-        EXPECT_EQ(stats.attached + stats.copied(), stats.packets);
+        EXPECT_EQ(stats.attached + stats.direct + stats.copied(), stats.packets);
         EXPECT_EQ(stats.packets + stats.dropped(), received);
     }
 

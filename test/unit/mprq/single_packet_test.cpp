@@ -41,6 +41,8 @@ TEST_F(SinglePacketQueue, PacketsArriveOverManyRounds) {
         expect_packet(packets[0], n, 60 + n * 6);
         free_all(packets);
     }
+    expect_sums_up(300);
+    EXPECT_EQ(queue->stats().direct, 300U);
 }
 
 TEST_F(SinglePacketQueue, LongPacketsAreChained) {
