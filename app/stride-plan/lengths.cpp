@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "lengths.hpp"
 
+#include "mprq/shape_choice.hpp"
+
 #include <fmt/format.h>
 #include <pcap/pcap.h>
 
@@ -12,7 +14,6 @@
 namespace plan {
 namespace {
 
-constexpr std::uint32_t imix_bytes[] = {64, 590, 64, 64, 590, 64, 1514, 64, 590, 64, 590, 64};
 constexpr std::uint32_t longest = 65535; // what a CQE can tell
 constexpr std::uint32_t most_repeats = 1000000;
 
@@ -42,7 +43,8 @@ void read_capture(const std::string& path, std::vector<std::uint32_t>& lengths) 
 
 void read_size(const std::string& text, std::vector<std::uint32_t>& lengths) {
     if (text == "imix") {
-        lengths.insert(lengths.end(), std::begin(imix_bytes), std::end(imix_bytes));
+        const auto& imix = stride::mprq::imix_bytes;
+        lengths.insert(lengths.end(), imix.begin(), imix.end());
         return;
     }
     const std::size_t star = text.find('*');

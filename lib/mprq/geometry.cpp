@@ -110,14 +110,14 @@ Status choose_wqes(const GeometryRequest& request, const StridingLimits& limits,
     return {};
 }
 
-/// A dozen packets of IMIX as far as they fit the longest frame: 7 of 64 bytes, 4 of 590, 1 of 1514 or, where
-/// frames are longer, of the longest.
-std::array<std::uint32_t, 12> imix_lengths(std::uint32_t max_frame_bytes) {
+/// IMIX as far as it fits the longest frame, which stands for its longest where it is longer.
+std::array<std::uint32_t, imix_bytes.size()> imix_lengths(std::uint32_t max_frame_bytes) {
     constexpr std::uint32_t standard_frame_bytes = 1522;
-    const std::uint32_t longest = max_frame_bytes > standard_frame_bytes ? max_frame_bytes : 1514;
-    std::array<std::uint32_t, 12> lengths{64, 590, 64, 64, 590, 64, longest, 64, 590, 64, 590, 64};
-    for (std::uint32_t& length : lengths)
+    auto lengths = imix_bytes;
+    for (std::uint32_t& length : lengths) {
+        if (length == 1514 && max_frame_bytes > standard_frame_bytes) length = max_frame_bytes;
         length = std::min(length, max_frame_bytes);
+    }
     return lengths;
 }
 

@@ -5,12 +5,17 @@
 #include "mprq/geometry.hpp"
 #include "mprq/waste.hpp"
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
 
 namespace stride::mprq {
+
+/// A dozen packets of the Internet mix, 7 to 4 to 1, no long run of one length.
+inline constexpr std::array<std::uint32_t, 12> imix_bytes{64,   590, 64,  64, 590, 64,
+                                                          1514, 64,  590, 64, 590, 64};
 
 /// What a receive queue should be good at.
 struct ShapeGoal {

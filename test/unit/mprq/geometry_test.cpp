@@ -110,7 +110,6 @@ TEST(Geometry, RingForABurstOfMixedPacketsIsAQuarterOfASinglePacketRing) {
 }
 
 TEST(Geometry, RingForABurstHasTheShapeThatStridePlanRecommendsForImix) {
-    const std::vector<std::uint32_t> imix{64, 64, 64, 64, 64, 64, 64, 590, 590, 590, 590, 1514};
     for (const std::uint32_t min_log_stride : {6U, 7U, 9U}) {
         const StridingLimits limits{.min_log_stride_bytes = min_log_stride};
         GeometryRequest request = ordinary;
@@ -118,7 +117,7 @@ TEST(Geometry, RingForABurstHasTheShapeThatStridePlanRecommendsForImix) {
         const auto plan = plan_geometry(request, limits);
         ASSERT_TRUE(plan.ok());
         const ShapeGoal goal{.burst_packets = 16384, .rule = {256, 128}};
-        const std::vector<ShapeUse> uses = measure_shapes(imix, limits, goal);
+        const std::vector<ShapeUse> uses = measure_shapes(imix_bytes, limits, goal);
         const ShapeChoice choice = choose_shape(uses, goal);
         ASSERT_NE(choice.use, nullptr);
         EXPECT_EQ(plan.value().geometry.stride_bytes(), choice.use->stride_bytes());
