@@ -38,6 +38,7 @@ constexpr const char* intro =
 struct RunOptions {
     std::vector<std::string> ports{};
     std::string engine{};
+    bool idle{};
     std::string report{};
     std::string control{};
     bool pci{};
@@ -114,6 +115,7 @@ int run(RunOptions options) {
     if (options.command.empty())
         return fail(exit_usage, "no command to run; put it after --, as in: swhca run -- ibv_devinfo");
     if (options.netdev) name_companions(options);
+    if (options.idle) options.engine += options.engine.empty() ? "idle" : ",idle";
     swhca::Config config;
     if (const auto mistake = check(options, config)) return fail(exit_usage, *mistake);
     const auto library = find_library();
@@ -184,7 +186,8 @@ void add_run(CLI::App& app, RunOptions& options) {
     run_command->add_option(
         "--engine", options.engine,
         "The thread that moves packets: cpu=N (pin it), idle (sleep when nothing moves), manual "
-        "(none: the program steps it, see swhca.h)");
+        "(none: the program steps it, see swhca.h), ports (a thread for each port, on CPUs N, N+1, ...)");
+    run_command->add_flag("--idle", options.idle, "The same as --engine idle");
     run_command->add_option("--report", options.report,
                             "At exit, write counters and broken rules as JSON to this file");
     run_command->add_option("--control", options.control,
@@ -203,7 +206,8 @@ void add_run(CLI::App& app, RunOptions& options) {
         "  switch, shm  fabric=NAME: a switch between ports of the process, between processes\n"
         "  tap, af_packet  dev=NAME: a TAP interface that is made, an interface that exists\n"
         "  pcap  in=FILE, out=FILE, loop=N (0: for ever), rate=PPS\n"
-        "  gen   size=N|A-B|imix, flows=N, vlan=ID, proto=udp|tcp, ipv6=on, bad_csum=1/N, dst=MAC, seed=N,\n"
+        "  gen   size=N|A-B|imix, flows=N, vlan=ID, proto=udp|tcp, ipv6=on, bad_csum=1/N, src=MAC, dst=MAC, "
+        "seed=N,\n"
         "        count=N, rate=PPS (default: as fast as the receiver takes it), check=on: compare what comes "
         "back\n"
         "  any   loss=P, reorder=P, duplicate=P, corrupt=P, delay=US, trouble_seed=N; pcap=FILE: what "

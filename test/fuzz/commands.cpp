@@ -77,7 +77,7 @@ void act(Program& program, Input& input) {
         const auto value = input.take<std::uint64_t>();
         std::memcpy(program.context.uar + swhca::uar::register_offset(0, action % 4U), &value, sizeof value);
     } else {
-        program.hca.engine->step(64);
+        program.hca.step(64);
     }
 }
 
@@ -119,7 +119,7 @@ void run(swhca::Hca& hca, Input input, bool only_check) {
         program.execute(fuzz::good_requests()[n]);
     for (unsigned actions = 0; !input.empty() && actions < 200; ++actions)
         act(program, input);
-    hca.engine->step(64);
+    hca.step(64);
     fuzz::check(swhca::broken_count(swhca::Rule::ring_memory) == 0,
                 "the model stays in the program's memory");
     const int fd = context->fd;
@@ -131,7 +131,7 @@ void run(swhca::Hca& hca, Input input, bool only_check) {
     fuzz::check(device.qps == 0 && device.cqs == 0 && device.wqs == 0 && device.rqts == 0 &&
                     device.pds == 0 && device.mr_count == 0,
                 "a closed context leaves nothing");
-    hca.engine->step(64);
+    hca.step(64);
 }
 
 } // namespace

@@ -3,6 +3,7 @@
 
 #include "swhca/engine/memory_guard.hpp"
 #include "swhca/engine/port_unit.hpp"
+#include "swhca/wire/crossing.hpp"
 
 #include <chrono>
 #include <csignal>
@@ -132,6 +133,7 @@ void Engine::park() noexcept {
 
 unsigned Engine::pass(unsigned budget) {
     unsigned moved = 0;
+    set_engine_lane(options_.lane);
     if (passes_to_clock_-- == 0) {
         passes_to_clock_ = passes_between_clock_reads;
         clock_.refresh();

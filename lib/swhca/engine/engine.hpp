@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 /// The engine: the part of the HCA that moves packets. One thread polls doorbells and wires; or nobody's
-/// thread, and a program steps it by hand (swhca.h).
+/// thread, and a program steps it by hand (swhca.h). One engine serves all ports, or each port has its own.
 ///
 /// Control commands change objects only inside a Quiesced guard: the engine leaves its pass, says so, and
 /// waits. The handshake has no lock for the engine to hog, so a command never starves (facts: a mutex does).
@@ -26,6 +26,8 @@ struct EngineOptions {
     int cpu{-1};        ///< CPU to run on; -1: any CPU the process started with
     bool idle{false};   ///< sleep when nothing moves for a while, instead of spinning
     bool manual{false}; ///< no thread: only step() moves packets
+    bool ports{false};  ///< an engine for each port (hca/build.hpp makes them)
+    unsigned lane{0};   ///< number of the engine among those of the process (wire/crossing.hpp)
 };
 
 class Engine {
@@ -61,7 +63,7 @@ class Engine {
     /// Changed while quiesced.
     ClockPages& clock() noexcept { return clock_; }
 
-    /// While one lives no pass runs. Any thread but the engine's; recursive.
+    /// While one lives no pass of this engine runs. Any thread but the engine's own; recursive.
     class Quiesced {
       public:
         explicit Quiesced(Engine& engine) noexcept;

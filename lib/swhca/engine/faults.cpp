@@ -154,7 +154,7 @@ Status inject_fault(Hca& hca, std::string_view text) {
         return fault_error(std::string{words[1]} + " is none; there are " + list);
     }
     FaultKeys keys{std::span{words}.subspan(2)};
-    const Engine::Quiesced quiet{*hca.engine};
+    const Engine::Quiesced quiet{*(*device)->engine};
     kind->set(**device, keys);
     if (const std::string left = keys.left(); !left.empty()) {
         if (words[1] != "remove") {

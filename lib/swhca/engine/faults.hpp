@@ -23,7 +23,7 @@
 
 namespace swhca {
 
-/// Commands held; quiesces the engine itself. Error: no such device, kind or key; names it.
+/// Commands held; quiesces the device's engine itself. Error: no such device, kind or key; names it.
 stride::Status inject_fault(Hca& hca, std::string_view text);
 
 /// 0, or the errno with which a fault refuses the command `name`. Commands held.

@@ -33,6 +33,15 @@ std::uint64_t guid_of(const std::array<std::uint8_t, 6>& mac) noexcept {
     return guid;
 }
 
+void make_engines(Hca& hca, const Config& config) {
+    EngineOptions options = config.engine;
+    const std::size_t wanted = options.ports ? config.ports.size() : 1;
+    for (; options.lane < wanted; ++options.lane) {
+        hca.engines.push_back(std::make_unique<Engine>(options));
+        if (options.cpu >= 0) ++options.cpu;
+    }
+}
+
 /// Empties a table by the object's own destroy function.
 template <class T, class Destroy>
 void destroy_all(Context::Table<T>& table, Destroy destroy) {
@@ -44,13 +53,13 @@ void destroy_all(Context::Table<T>& table, Destroy destroy) {
 
 stride::Result<std::unique_ptr<Hca>> build_hca(const Config& config) {
     auto hca = std::make_unique<Hca>();
-    hca->engine = std::make_unique<Engine>(config.engine);
+    make_engines(*hca, config);
     for (const PortConfig& wanted : config.ports) {
         auto device = std::make_unique<Device>();
         device->name = wanted.options.name;
         device->index = static_cast<unsigned>(hca->devices.size());
         device->node_guid = guid_of(wanted.mac);
-        device->engine = hca->engine.get();
+        device->engine = hca->engines[device->index % hca->engines.size()].get();
         device->caps = wanted.caps;
         Port& port = device->port;
         port.device_name = device->name;
@@ -63,17 +72,23 @@ stride::Result<std::unique_ptr<Hca>> build_hca(const Config& config) {
         port.gids = gid::table_of(port.link_layer, port.mac);
         port.max_frame_bytes = wanted.max_frame_bytes;
         port.pause = wanted.pause;
-        auto wire = make_wire(wanted.options);
+        PortOptions options = wanted.options;
+        options.engines = static_cast<unsigned>(hca->engines.size());
+        auto wire = make_wire(options);
         if (!wire.ok()) return std::move(wire).take_error();
         port.wire = std::move(wire).value();
         hca->devices.push_back(std::move(device));
     }
     for (const auto& device : hca->devices)
-        hca->engine->add_port(device->port);
+        device->engine->add_port(device->port);
     for (const auto& device : hca->devices)
         device->port.shown_up = port_is_up(device->port);
-    hca->engine->between_passes([made = hca.get()] { announce_links(*made); });
-    hca->engine->on_fault([made = hca.get()](const void* address) { return retire_memory(*made, address); });
+    for (const auto& engine : hca->engines) {
+        Hca* made = hca.get();
+        Engine* own = engine.get();
+        engine->between_passes([made, own] { announce_links(*made, *own); });
+        engine->on_fault([made, own](const void* address) { return retire_memory(*made, *own, address); });
+    }
     return hca;
 }
 
@@ -108,13 +123,15 @@ int open_context(Hca& hca, Device& device, Context*& context) {
     made->bfregs = uar::bfregs;
     made->bfreg_users.resize(std::size_t{2} * uar::bfregs); // those of thread domains come after the others
     {
-        Engine::Quiesced quiet{*hca.engine};
-        hca.engine->clock().show(made->uar + uar::window_offset(MLX5_IB_MMAP_CORE_CLOCK),
-                                 made->uar + uar::window_offset(MLX5_IB_MMAP_CLOCK_INFO));
+        Engine::Quiesced quiet{*device.engine};
+        device.engine->clock().show(made->uar + uar::window_offset(MLX5_IB_MMAP_CORE_CLOCK),
+                                    made->uar + uar::window_offset(MLX5_IB_MMAP_CLOCK_INFO));
     }
     context = made.get();
     device.contexts.push_back(std::move(made));
-    hca.engine->start();
+    // All of them: what this device sends may be for a port whose device nobody has opened.
+    for (const auto& engine : hca.engines)
+        engine->start();
     return 0;
 }
 
@@ -148,7 +165,8 @@ void close_context(Context& context) {
 }
 
 void shut_down(Hca& hca) {
-    hca.engine->stop();
+    for (const auto& engine : hca.engines)
+        engine->stop();
     for (const auto& device : hca.devices)
         device->port.wire->close();
 }

@@ -280,13 +280,15 @@ Result<EngineOptions> parse_engine(std::string_view text) {
             options.idle = true;
         } else if (part == "manual") {
             options.manual = true;
+        } else if (part == "ports") {
+            options.ports = true;
         } else if (part.starts_with("cpu=")) {
             if (!parse_unsigned(std::string_view(part).substr(4), cpu) || cpu > 4095)
                 return Error{EINVAL, strprintf("engine: %s: cpu takes the number of a CPU", part.c_str())};
             options.cpu = static_cast<int>(cpu);
         } else {
-            return Error{EINVAL,
-                         strprintf("engine: '%s' is not known; known: cpu=N, idle, manual", part.c_str())};
+            return Error{EINVAL, strprintf("engine: '%s' is not known; known: cpu=N, idle, manual, ports",
+                                           part.c_str())};
         }
     }
     return options;

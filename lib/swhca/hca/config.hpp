@@ -42,7 +42,7 @@ struct Config {
 /// Names of the environment variables by which `swhca run` speaks to the preloaded object.
 namespace environment {
 inline constexpr const char* ports = "SWHCA_PORTS";     ///< one port per line
-inline constexpr const char* engine = "SWHCA_ENGINE";   ///< cpu=N,idle,manual
+inline constexpr const char* engine = "SWHCA_ENGINE";   ///< cpu=N,idle,manual,ports
 inline constexpr const char* report = "SWHCA_REPORT";   ///< file name
 inline constexpr const char* control = "SWHCA_CONTROL"; ///< name of the control socket
 inline constexpr const char* pci = "SWHCA_PCI";         ///< 1: list the devices on the PCI bus
@@ -51,7 +51,7 @@ inline constexpr const char* pci = "SWHCA_PCI";         ///< 1: list the devices
 /// Parses one port. The error names the key and lists the known ones.
 stride::Result<PortConfig> parse_port(std::string_view text);
 
-/// Parses engine options: `cpu=N`, `idle`, `manual`, comma-separated; empty is the default.
+/// Parses engine options: `cpu=N`, `idle`, `manual`, `ports`, comma-separated; empty is the default.
 stride::Result<EngineOptions> parse_engine(std::string_view text);
 
 /// Two ports joined back to back: what a program gets if nobody says anything.

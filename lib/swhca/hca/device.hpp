@@ -104,7 +104,7 @@ struct Device {
     std::string name{}; ///< `mlx5_0`
     unsigned index{};   ///< N of uverbsN
     std::uint64_t node_guid{};
-    Engine* engine{}; ///< the one of the HCA
+    Engine* engine{}; ///< the one that serves its port
     DeviceCaps caps{};
     Port port{};
     MrTable mrs{};
@@ -117,11 +117,27 @@ struct Device {
     bool removed{};                                 ///< by a fault: commands answer EIO
 };
 
-/// The HCA of this process: all devices and the engine that drives them.
+/// The HCA of this process: all devices and the engines that drive them.
 struct Hca {
     std::vector<std::unique_ptr<Device>> devices{};
-    std::unique_ptr<Engine> engine{};
-    std::mutex commands{}; ///< one command at a time
+    std::vector<std::unique_ptr<Engine>> engines{}; ///< one, or one a device
+    std::mutex commands{};                          ///< one command at a time
+
+    /// Engine::hold, release and step of all engines.
+    void hold() {
+        for (const auto& engine : engines)
+            engine->hold();
+    }
+    void release() {
+        for (const auto& engine : engines)
+            engine->release();
+    }
+    unsigned step(unsigned budget) {
+        unsigned moved = 0;
+        for (const auto& engine : engines)
+            moved += engine->step(budget);
+        return moved;
+    }
 };
 
 } // namespace swhca

@@ -5,8 +5,9 @@
 
 namespace swhca {
 
-void announce_links(Hca& hca) {
+void announce_links(Hca& hca, const Engine& engine) {
     for (const auto& device : hca.devices) {
+        if (device->engine != &engine) continue;
         Port& port = device->port;
         const bool up = port_is_up(port);
         if (up == port.shown_up) continue;

@@ -6,8 +6,8 @@
 
 namespace swhca {
 
-/// Tells the contexts of every port whose link changed since the last call (PORT_ACTIVE, PORT_ERR). Between
-/// two passes of the engine; does nothing while a command is at work.
-void announce_links(Hca& hca);
+/// Tells the contexts of every port of `engine` whose link changed since the last call (PORT_ACTIVE,
+/// PORT_ERR). Between two passes of that engine; does nothing while a command is at work.
+void announce_links(Hca& hca, const Engine& engine);
 
 } // namespace swhca

@@ -8,6 +8,7 @@
 #include <bit>
 #include <cstdio>
 #include <cstdlib>
+#include <deque>
 
 namespace swhca {
 namespace {
@@ -136,9 +137,13 @@ void Retirement::context(Context& context) {
 
 } // namespace
 
-bool retire_memory(Hca& hca, const void* address) {
+bool retire_memory(Hca& hca, const Engine& own, const void* address) {
+    // Of two engines that fault at the same time one gets the lock, and the other, trying again, is paused.
     const std::unique_lock lock{hca.commands, std::try_to_lock};
     if (!lock.owns_lock()) return false;
+    std::deque<Engine::Quiesced> others;
+    for (const auto& engine : hca.engines)
+        if (engine.get() != &own) others.emplace_back(*engine);
     const auto number = std::bit_cast<std::uint64_t>(address);
     Retirement retirement{number};
     for (const auto& device : hca.devices)

@@ -8,8 +8,8 @@ namespace swhca {
 
 /// Looks for everything that lies in the page of `address`: keys stop working, CQs are overrun, queues go to
 /// error, and what the engine reads and writes of them from now on is memory of the model. Between two passes
-/// of the engine, which has met a fault there. False if a command is at work: try again. Ends the process if
-/// nobody owns the page, for then the fault is the model's own.
-bool retire_memory(Hca& hca, const void* address);
+/// of `own`, the engine that has met a fault there; the other engines are quiesced. False if a command is at
+/// work: try again. Ends the process if nobody owns the page, for then the fault is the model's own.
+bool retire_memory(Hca& hca, const Engine& own, const void* address);
 
 } // namespace swhca

@@ -18,16 +18,16 @@ using swhca::preload::Model;
 extern "C" {
 
 [[gnu::visibility("default")]] void swhca_hold(void) {
-    if (Model* model = swhca::preload::model(); model != nullptr) model->hca->engine->hold();
+    if (Model* model = swhca::preload::model(); model != nullptr) model->hca->hold();
 }
 
 [[gnu::visibility("default")]] void swhca_release(void) {
-    if (Model* model = swhca::preload::model(); model != nullptr) model->hca->engine->release();
+    if (Model* model = swhca::preload::model(); model != nullptr) model->hca->release();
 }
 
 [[gnu::visibility("default")]] unsigned swhca_step(unsigned budget) {
     Model* model = swhca::preload::model();
-    return model != nullptr ? model->hca->engine->step(budget) : 0;
+    return model != nullptr ? model->hca->step(budget) : 0;
 }
 
 [[gnu::visibility("default")]] uint64_t swhca_broken(const char* name) {

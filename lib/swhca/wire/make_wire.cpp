@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "swhca/wire/make_wire.hpp"
 
+#include "swhca/wire/crossing.hpp"
 #include "swhca/wire/decorated.hpp"
 #include "swhca/wire/gen.hpp"
 #include "swhca/wire/kernel_wire.hpp"
@@ -86,6 +87,9 @@ WireResult make_wire(const PortOptions& options) {
     if (!decoration) return decoration.error();
     WireResult wire = make_plain_wire(plain);
     if (!wire) return wire;
+    // On these the sender's engine hands frames to the receiver's port.
+    if (plain.engines > 1 && (plain.wire == "pair" || plain.wire == "switch"))
+        wire = WireResult{std::make_unique<CrossingWire>(std::move(wire).value(), plain.engines)};
     return decorate(std::move(wire).value(), decoration.value(), options);
 }
 

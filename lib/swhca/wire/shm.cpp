@@ -77,17 +77,15 @@ unsigned ShmWire::poll(unsigned budget) {
     }
     if (sink_ == nullptr) return 0;
     unsigned moved = 0;
-    ShmFrameHeader header;
-    while (moved < budget) {
-        const std::byte* data = segment_->peek(header);
-        if (data == nullptr) break;
-        const Segment segment{data, header.length_bytes};
-        const Frame frame{{&segment, 1}, header.length_bytes};
-        if (header.length_bytes != 0 && sink_->deliver({&frame, 1}, when_full_) == 0) break;
+    ShmArrival arrival;
+    while (moved < budget && segment_->peek(arrival)) {
+        const Segment segment{arrival.data, arrival.length_bytes};
+        const Frame frame{{&segment, 1}, arrival.length_bytes};
+        if (arrival.length_bytes != 0 && sink_->deliver({&frame, 1}, when_full_) == 0) break;
         const FrameAddresses addresses = addresses_of(format_, frame);
         if (table_.size() >= table_limit) table_.clear();
-        if (addresses.valid && header.from < ShmLayout::places) table_[addresses.source] = header.from;
-        segment_->consume(header);
+        if (addresses.valid && arrival.from < ShmLayout::places) table_[addresses.source] = arrival.from;
+        segment_->consume(arrival);
         ++moved;
     }
     frames_in_.add(moved);

@@ -45,8 +45,6 @@ bool is_held(int fd, off_t byte) noexcept {
     return fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
 }
 
-constexpr std::uint64_t padded(std::uint64_t bytes) noexcept { return (bytes + 7) & ~std::uint64_t{7}; }
-
 void initialize(ShmLayout& layout, WireFormat format) {
     pthread_mutexattr_t attributes;
     pthread_mutexattr_init(&attributes);
@@ -124,7 +122,7 @@ Result<ShmSegment> ShmSegment::join(const std::string& fabric, WireFormat format
     ShmPlace& place = layout->place[own];
     {
         const Turn turn{place.writers};
-        place.tail.store(place.head.load()); // what a dead reader left is nobody's
+        place.ring.release(place.ring.head.load()); // what a dead reader left is nobody's
         place.taken.store(1);
     }
     unlock(fd, setup_byte);
@@ -146,56 +144,22 @@ ShmSegment::~ShmSegment() {
 
 bool ShmSegment::write(std::uint32_t to, const Frame& frame) noexcept {
     ShmPlace& place = layout_->place[to];
-    const std::uint64_t need = sizeof(ShmFrameHeader) + padded(frame.length_bytes);
-    if (need > ShmPlace::ring_bytes / 2) return false;
     const Turn turn{place.writers};
-    std::uint64_t head = place.head.load(std::memory_order_relaxed);
-    const std::uint64_t tail = place.tail.load(std::memory_order_acquire);
-    std::uint64_t at = head % ShmPlace::ring_bytes;
-    const std::uint64_t skipped = ShmPlace::ring_bytes - at < need ? ShmPlace::ring_bytes - at : 0;
-    if (head - tail > ShmPlace::ring_bytes || ShmPlace::ring_bytes - (head - tail) < need + skipped)
+    return place.ring.write(frame, own_);
+}
+
+bool ShmSegment::peek(ShmArrival& arrival) noexcept {
+    auto& ring = layout_->place[own_].ring;
+    RingFrameHeader header{};
+    arrival.position = ring.tail.load(std::memory_order_relaxed);
+    arrival.data = ring.read(arrival.position, header);
+    if (arrival.data == nullptr) {
+        ring.release(arrival.position); // what made no sense
         return false;
-    ShmFrameHeader header{shm_wrap_mark, own_};
-    if (skipped != 0) {
-        std::memcpy(place.ring + at, &header, sizeof header);
-        head += skipped;
-        at = 0;
     }
-    header.length_bytes = frame.length_bytes;
-    std::memcpy(place.ring + at, &header, sizeof header);
-    std::byte* out = place.ring + at + sizeof header;
-    for (const Segment& segment : frame.segments) {
-        std::memcpy(out, segment.data, segment.length_bytes);
-        out += segment.length_bytes;
-    }
-    place.head.store(head + need, std::memory_order_release);
+    arrival.length_bytes = header.length_bytes;
+    arrival.from = header.note;
     return true;
-}
-
-/// Headers come from another process: nothing in them is believed that the ring does not bear out.
-const std::byte* ShmSegment::peek(ShmFrameHeader& header) noexcept {
-    ShmPlace& place = layout_->place[own_];
-    for (;;) {
-        const std::uint64_t tail = place.tail.load(std::memory_order_relaxed);
-        const std::uint64_t filled = place.head.load(std::memory_order_acquire) - tail;
-        if (filled == 0) return nullptr;
-        const std::uint64_t at = tail % ShmPlace::ring_bytes;
-        std::memcpy(&header, place.ring + at, sizeof header);
-        if (header.length_bytes == shm_wrap_mark) {
-            place.tail.store(tail + ShmPlace::ring_bytes - at, std::memory_order_release);
-            continue;
-        }
-        const std::uint64_t bytes = sizeof header + padded(header.length_bytes);
-        if (bytes <= filled && at + bytes <= ShmPlace::ring_bytes) return place.ring + at + sizeof header;
-        place.tail.store(tail + filled, std::memory_order_release);
-        return nullptr;
-    }
-}
-
-void ShmSegment::consume(const ShmFrameHeader& header) noexcept {
-    std::atomic<std::uint64_t>& tail = layout_->place[own_].tail;
-    tail.store(tail.load(std::memory_order_relaxed) + sizeof header + padded(header.length_bytes),
-               std::memory_order_release);
 }
 
 std::uint32_t ShmSegment::bury_dead() noexcept {

@@ -2,12 +2,11 @@
 /// The shared memory behind `wire=shm`: a place for each port, with a ring of what others sent it.
 ///
 /// A place belongs to whoever holds a file lock on its byte (F_OFD_SETLK), which the kernel takes back when a
-/// process dies, however. A ring has many writers, one at a time under a robust mutex, and one reader. A
-/// writer publishes a frame by moving `head` after the copy: one that dies in between leaves nothing behind.
+/// process dies, however. A ring has many writers, one at a time under a robust mutex, and one reader.
 #pragma once
 
 #include "base/result.hpp"
-#include "swhca/wire/wire.hpp"
+#include "swhca/wire/frame_ring.hpp"
 
 #include <array>
 #include <atomic>
@@ -21,10 +20,8 @@ namespace swhca {
 struct ShmPlace {
     static constexpr std::uint32_t ring_bytes = 2U << 20;
     pthread_mutex_t writers;
-    std::atomic<std::uint32_t> taken;            ///< somebody reads here (or did, when it died)
-    alignas(64) std::atomic<std::uint64_t> head; ///< bytes written, free running
-    alignas(64) std::atomic<std::uint64_t> tail; ///< bytes read
-    alignas(64) std::byte ring[ring_bytes];
+    std::atomic<std::uint32_t> taken; ///< somebody reads here (or did, when it died)
+    FrameRing<ring_bytes> ring;       ///< a frame's note is the place of the sender
 };
 
 struct ShmLayout {
@@ -35,12 +32,13 @@ struct ShmLayout {
     alignas(64) std::array<ShmPlace, places> place;
 };
 
-/// What stands before a frame in a ring; both are padded to 8 bytes.
-struct ShmFrameHeader {
-    std::uint32_t length_bytes; ///< wrap_mark: the rest of the ring is not used
-    std::uint32_t from;         ///< place of the sender
+/// A frame in the own ring.
+struct ShmArrival {
+    const std::byte* data{};
+    std::uint32_t length_bytes{};
+    std::uint32_t from{};     ///< place of the sender, as it says
+    std::uint64_t position{}; ///< behind it
 };
-constexpr std::uint32_t shm_wrap_mark = 0xffffffff;
 
 /// A process's hold on the segment and on one place of it.
 class ShmSegment {
@@ -58,9 +56,9 @@ class ShmSegment {
     }
     /// False: the ring is full.
     bool write(std::uint32_t to, const Frame& frame) noexcept;
-    /// The oldest frame of the own ring, or null; valid until consume().
-    const std::byte* peek(ShmFrameHeader& header) noexcept;
-    void consume(const ShmFrameHeader& header) noexcept;
+    /// The oldest frame of the own ring, valid until consume(); false: there is none.
+    bool peek(ShmArrival& arrival) noexcept;
+    void consume(const ShmArrival& arrival) noexcept { layout_->place[own_].ring.release(arrival.position); }
     /// Frees places of dead processes; returns how many others live.
     std::uint32_t bury_dead() noexcept;
 

@@ -63,7 +63,7 @@ SwitchWire::~SwitchWire() {
     std::erase_if(fabric_->table, [this](const auto& entry) { return entry.second == this; });
 }
 
-/// Learns the sender; null: to all others.
+/// Learns the sender; null: to all others. Under `learning`.
 SwitchWire* SwitchWire::target_of(const FrameAddresses& addresses) {
     if (!addresses.valid) return nullptr;
     if (fabric_->table.size() >= table_limit) fabric_->table.clear();
@@ -73,10 +73,19 @@ SwitchWire* SwitchWire::target_of(const FrameAddresses& addresses) {
     return known == fabric_->table.end() ? nullptr : known->second;
 }
 
+void SwitchWire::find_targets(std::span<const Frame> frames, Targets& targets) {
+    std::array<FrameAddresses, batch_frames> addresses;
+    for (std::size_t i = 0; i < frames.size(); ++i)
+        addresses[i] = addresses_of(fabric_->format, frames[i]);
+    const std::lock_guard lock{fabric_->learning};
+    for (std::size_t i = 0; i < frames.size(); ++i)
+        targets[i] = target_of(addresses[i]);
+}
+
 unsigned SwitchWire::hand_over(std::span<const Frame> frames) {
     if (sink_ == nullptr) return static_cast<unsigned>(frames.size());
     const unsigned gone = sink_->deliver(frames, when_full_);
-    frames_in_.add(gone);
+    frames_in_.fetch_add(gone, std::memory_order_relaxed);
     return gone;
 }
 
@@ -86,21 +95,24 @@ void SwitchWire::flood(const Frame& frame) {
     for (SwitchWire* port : fabric_->ports) {
         if (port == this || port->sink_ == nullptr) continue;
         // One that pauses must not hold up the others.
-        port->frames_in_.add(port->sink_->deliver({&frame, 1}, WhenFull::drop));
+        const unsigned gone = port->sink_->deliver({&frame, 1}, WhenFull::drop);
+        port->frames_in_.fetch_add(gone, std::memory_order_relaxed);
+        if (gone == 0) frames_lost_.add(1);
     }
 }
 
-unsigned SwitchWire::transmit(std::span<const Frame> frames) {
+unsigned SwitchWire::transmit_batch(std::span<const Frame> frames) {
+    Targets targets;
+    find_targets(frames, targets);
     std::size_t at = 0;
     while (at < frames.size()) {
-        SwitchWire* const target = target_of(addresses_of(fabric_->format, frames[at]));
+        SwitchWire* const target = targets[at];
         if (target == nullptr) {
             flood(frames[at++]);
             continue;
         }
         std::size_t run = 1;
-        while (at + run < frames.size() &&
-               target_of(addresses_of(fabric_->format, frames[at + run])) == target)
+        while (at + run < frames.size() && targets[at + run] == target)
             ++run;
         if (target == this) { // a switch sends nothing back where it came from
             frames_lost_.add(run);
@@ -111,12 +123,23 @@ unsigned SwitchWire::transmit(std::span<const Frame> frames) {
         at += gone;
         if (gone != run) break;
     }
+    return static_cast<unsigned>(at);
+}
+
+unsigned SwitchWire::transmit(std::span<const Frame> frames) {
+    std::size_t at = 0;
+    while (at < frames.size()) {
+        const std::size_t batch = std::min(frames.size() - at, batch_frames);
+        const unsigned gone = transmit_batch(frames.subspan(at, batch));
+        at += gone;
+        if (gone != batch) break;
+    }
     frames_out_.add(at);
     return static_cast<unsigned>(at);
 }
 
 std::vector<std::pair<std::string, std::uint64_t>> SwitchWire::counters() const {
-    return {{"frames_in", frames_in_.read()},
+    return {{"frames_in", frames_in_.load(std::memory_order_relaxed)},
             {"frames_out", frames_out_.read()},
             {"frames_flooded", frames_flooded_.read()},
             {"frames_lost", frames_lost_.read()}};

@@ -8,18 +8,24 @@
 #include "swhca/wire/addresses.hpp"
 #include "swhca/wire/wire.hpp"
 
+#include <array>
+#include <atomic>
 #include <memory>
+#include <mutex>
 #include <unordered_map>
 
 namespace swhca {
 
 class SwitchWire;
 
-/// What ports with one fabric= name share. Used on the engine's thread, changed while it is stopped.
+/// What ports with one fabric= name share.
 struct SwitchFabric {
     std::string name{};
     WireFormat format{};
-    std::vector<SwitchWire*> ports{};
+    std::vector<SwitchWire*> ports{}; ///< changed while engines are stopped
+    /// Of `table`, once a batch. Nothing of the program's is touched under it: an access that faults leaves
+    /// no mutex behind (engine/memory_guard.hpp).
+    std::mutex learning{};
     std::unordered_map<std::uint64_t, SwitchWire*> table{};
 };
 
@@ -37,14 +43,20 @@ class SwitchWire final : public Wire {
     std::vector<std::pair<std::string, std::uint64_t>> counters() const override;
 
   private:
+    static constexpr std::size_t batch_frames = 64;
+    using Targets = std::array<SwitchWire*, batch_frames>;
+
     SwitchWire* target_of(const FrameAddresses& addresses);
+    void find_targets(std::span<const Frame> frames, Targets& targets);
+    unsigned transmit_batch(std::span<const Frame> frames);
     void flood(const Frame& frame);
     unsigned hand_over(std::span<const Frame> frames);
 
     std::shared_ptr<SwitchFabric> fabric_;
     WhenFull when_full_;
     FrameSink* sink_{};
-    stride::Counter frames_out_{}, frames_in_{}, frames_flooded_{}, frames_lost_{};
+    stride::Counter frames_out_{}, frames_flooded_{}, frames_lost_{};
+    std::atomic<std::uint64_t> frames_in_{}; ///< the engines of all other ports add
 };
 
 } // namespace swhca

@@ -43,7 +43,7 @@ enum class WhenFull : std::uint8_t {
     wait  ///< leaves it to the wire, as under 802.3x pause
 };
 
-/// Who takes frames off a wire: a port's receive side. All calls on the engine's thread.
+/// Who takes frames off a wire: a port's receive side. All calls on the thread of the port's engine.
 class FrameSink {
   public:
     virtual ~FrameSink() = default;
@@ -58,8 +58,8 @@ class FrameSink {
     virtual std::uint64_t rule_changes() const = 0;
 };
 
-/// All calls on the engine's thread, except constructor, attach, close (engine stopped) and counters (any
-/// thread).
+/// All calls on the thread of the port's engine, except constructor, attach, close (engine stopped) and
+/// counters (any thread).
 class Wire {
   public:
     virtual ~Wire() = default;
@@ -82,6 +82,7 @@ struct PortOptions {
     std::string name{};
     std::string wire{"pair"};
     WireFormat format{WireFormat::ethernet}; ///< what the port speaks; taps and switches must know
+    unsigned engines{1};                     ///< threads that serve the ports of this process
     std::vector<std::pair<std::string, std::string>> values{};
     const std::string* find(std::string_view key) const noexcept;
 };

@@ -76,13 +76,15 @@ TEST(PortText, ErrorsNameThePortTheKeyAndWhatItTakes) {
         EXPECT_NE(error_of(text).find(expected), std::string::npos) << text << ": " << error_of(text);
 }
 
-TEST(EngineText, TakesCpuIdleAndManual) {
+TEST(EngineText, TakesCpuIdleManualAndPorts) {
     const auto options = parse_engine("cpu=3,idle");
     ASSERT_TRUE(options.ok());
     EXPECT_EQ(options.value().cpu, 3);
     EXPECT_TRUE(options.value().idle);
     EXPECT_FALSE(options.value().manual);
     EXPECT_TRUE(parse_engine("manual").value().manual);
+    EXPECT_TRUE(parse_engine("ports,idle").value().ports);
+    EXPECT_FALSE(options.value().ports);
     EXPECT_EQ(parse_engine("").value().cpu, -1);
 }
 

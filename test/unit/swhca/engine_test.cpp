@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 /// The engine's thread and its handshake with commands. Under ThreadSanitizer these are the proof.
-#include "rig.hpp"
+#include "frames.hpp"
 
 #include <atomic>
 #include <thread>
@@ -128,57 +128,124 @@ TEST(Engine, IdleEngineStillAnswers) {
     }
 }
 
-/// A program thread that sends to itself over a pair, against the engine's thread: rings, records, registers
-/// and payload are shared by nothing but their own protocol.
-TEST(Engine, ProgramAndEngineShareRingsWithoutARace) {
-    reset_broken(true);
-    TestDevice sender{"a"}, receiver{"b"};
-    PortOptions options;
-    for (TestDevice* side : {&sender, &receiver}) {
-        options.name = side->device.name;
-        options.values = {{"pause", "on"}};
-        auto wire = make_wire(options);
-        ASSERT_TRUE(wire.ok());
-        side->device.port.wire = std::move(wire).value();
+/// Two devices on one wire, each with its queues; served by one engine, or by one each.
+struct Ends {
+    Ends(const std::string& kind, unsigned engine_count) {
+        reset_broken(true);
+        PortOptions options;
+        options.wire = kind;
+        options.engines = engine_count;
+        for (unsigned i = 0; i < engine_count; ++i)
+            engines.push_back(std::make_unique<Engine>(EngineOptions{.lane = i}));
+        for (TestDevice* side : {&sender, &receiver}) {
+            options.name = side->device.name;
+            options.values = {{"pause", "on"}};
+            auto wire = make_wire(options);
+            EXPECT_TRUE(wire.ok());
+            side->device.port.wire = std::move(wire).value();
+        }
+        engines.front()->add_port(sender.device.port);
+        engines.back()->add_port(receiver.device.port);
+        rqt.wqs = {&rq.rq};
+        rss.type = QpType::rss;
+        rss.rqt = &rqt;
+        flow.kind = FlowKind::all_default;
+        flow.qp = &rss;
+        receiver.device.port.flows = {&flow};
+        rq.post(4);
     }
-    Engine engine{EngineOptions{}};
-    engine.add_port(sender.device.port);
-    engine.add_port(receiver.device.port);
+    void start() {
+        for (const auto& engine : engines)
+            engine->start();
+    }
+    void stop() {
+        for (const auto& engine : engines)
+            engine->stop();
+    }
+    /// The `number`-th frame from the sender to the receiver.
+    static Bytes frame_of(unsigned number) {
+        Bytes bytes = plain_frame(60, number);
+        const Bytes macs{2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1};
+        std::copy(macs.begin(), macs.end(), bytes.begin());
+        return bytes;
+    }
+    /// What a switch learns the receiver's address from. Before start().
+    void introduce_receiver() {
+        const CutFrame hello{Bytes{2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x88, 0xb5}};
+        EXPECT_EQ(receiver.device.port.wire->transmit({&hello.frame(), 1}), 1U);
+    }
+    /// Sends numbered frames of 60 bytes and checks that they arrive in order.
+    void exchange(unsigned total) {
+        unsigned sent = 0, completed = 0, received = 0, posted = 4;
+        while (received < total) {
+            if (sent < total && sent - completed < 32) {
+                memory.put(sent % 64 * 64, frame_of(sent));
+                sq.send(lkey, memory.address() + sent % 64 * 64, 60, true);
+                ++sent;
+            }
+            while (send_cq.poll())
+                ++completed;
+            while (const auto cqe = receive_cq.poll()) {
+                const Bytes found =
+                    rq.at(cqe->get<prm::Cqe::wqe_id>(), cqe->get<prm::Cqe::wqe_counter>(), 60);
+                ASSERT_EQ(found, frame_of(received)) << received;
+                if (++received % 16 == 0) rq.post(++posted);
+            }
+        }
+    }
+
+    TestDevice sender{"a"}, receiver{"b"};
+    std::vector<std::unique_ptr<Engine>> engines{};
     TestCq send_cq{sender, 6}, receive_cq{receiver, 8};
     TestSq sq{sender, send_cq, 6};
     TestStridingRq rq{receiver, receive_cq, {2, 4, 6, false}};
     Memory memory{64 * 64};
-    const Lkey lkey = sender.add_region(memory, false);
-    Rqt rqt;
-    rqt.wqs = {&rq.rq};
-    Qp rss;
-    rss.type = QpType::rss;
-    rss.rqt = &rqt;
-    Flow flow;
-    flow.kind = FlowKind::all_default;
-    flow.qp = &rss;
-    receiver.device.port.flows = {&flow};
-    rq.post(4);
-    engine.start();
-    constexpr unsigned total = 20000;
-    unsigned sent = 0, completed = 0, received = 0, posted = 4;
-    while (received < total) {
-        if (sent < total && sent - completed < 32) {
-            memory.put(sent % 64 * 64, plain_frame(60, sent));
-            sq.send(lkey, memory.address() + sent % 64 * 64, 60, true);
-            ++sent;
-        }
-        while (send_cq.poll())
-            ++completed;
-        while (const auto cqe = receive_cq.poll()) {
-            const Bytes found = rq.at(cqe->get<prm::Cqe::wqe_id>(), cqe->get<prm::Cqe::wqe_counter>(), 60);
-            ASSERT_EQ(found, plain_frame(60, received)) << received;
-            if (++received % 16 == 0) rq.post(++posted);
-        }
-    }
-    engine.stop();
+    Lkey lkey = sender.add_region(memory, false);
+    Rqt rqt{};
+    Qp rss{};
+    Flow flow{};
+};
+
+/// A program thread that sends to itself against the engines' threads: rings, records, registers and payload
+/// are shared by nothing but their own protocol.
+TEST(Engine, ProgramAndEngineShareRingsWithoutARace) {
+    Ends t{"pair", 1};
+    t.start();
+    t.exchange(20000);
+    t.stop();
     EXPECT_EQ(broken_total(), 0U);
-    EXPECT_EQ(receiver.device.port.counters.rx_frames, total);
+    EXPECT_EQ(t.receiver.device.port.counters.rx_frames, 20000U);
+}
+
+TEST(Engine, EnginesOfTwoPortsShareAPairWithoutARace) {
+    Ends t{"pair", 2};
+    t.start();
+    t.exchange(20000);
+    t.stop();
+    EXPECT_EQ(broken_total(), 0U);
+    EXPECT_EQ(t.receiver.device.port.counters.rx_frames, 20000U);
+}
+
+TEST(Engine, EnginesOfTwoPortsShareASwitchWithoutARace) {
+    Ends t{"switch", 2};
+    t.introduce_receiver();
+    t.start();
+    t.exchange(5000);
+    t.stop();
+    EXPECT_EQ(broken_total(), 0U);
+}
+
+TEST(Engine, SenderWaitsForAnEngineThatIsBehind) {
+    Ends t{"pair", 2};
+    const CutFrame cut{Bytes(1000, 0x11)};
+    Wire& wire = *t.sender.device.port.wire;
+    unsigned sent = 0;
+    while (wire.transmit({&cut.frame(), 1}) == 1)
+        ++sent;
+    EXPECT_GT(sent, 500U) << "the ring holds a megabyte";
+    EXPECT_EQ(t.receiver.device.port.counters.rx_frames, 0U) << "nobody but its engine touches the port";
+    EXPECT_GT(t.engines[1]->step(16), 0U);
+    EXPECT_EQ(wire.transmit({&cut.frame(), 1}), 1U) << "there is room again";
 }
 
 } // namespace

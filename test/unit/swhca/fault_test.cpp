@@ -14,15 +14,15 @@ using prm::Cqe;
 struct Faulty {
     Faulty() {
         reset_broken(true);
-        hca.engine = std::make_unique<Engine>(EngineOptions{-1, false, true});
+        hca.engines.push_back(std::make_unique<Engine>(EngineOptions{-1, false, true}));
         hca.devices.push_back(std::make_unique<Device>());
         Device& device = *hca.devices[0];
         device.name = "mlx5_0";
-        device.engine = hca.engine.get();
+        device.engine = hca.engines.front().get();
         auto made = std::make_unique<TestWire>();
         wire = made.get();
         device.port.wire = std::move(made);
-        hca.engine->add_port(device.port);
+        device.engine->add_port(device.port);
     }
     Device& device() { return *hca.devices[0]; }
     stride::Status fault(const std::string& text) { return inject_fault(hca, text); }
@@ -74,7 +74,7 @@ TEST(Fault, PacketCompletesInErrorAfterSoManyThatDoNot) {
     ASSERT_TRUE(t.fault("mlx5_0 rx_error after=2 syndrome=0x4").ok());
     for (unsigned i = 0; i < 4; ++i)
         t.wire->give(plain_frame(60));
-    t.hca.engine->step(1);
+    t.hca.step(1);
     EXPECT_EQ(t.cq.poll()->opcode(), prm::CqeOpcode::responder_send);
     EXPECT_EQ(t.cq.poll()->opcode(), prm::CqeOpcode::responder_send);
     const auto failed = t.cq.poll();
@@ -144,7 +144,7 @@ TEST(Fault, LatePortSleepsThroughPasses) {
     Polls* polls = made.get();
     t.device().port.wire = std::move(made);
     for (unsigned i = 0; i < 40; ++i)
-        t.hca.engine->step(1);
+        t.hca.step(1);
     EXPECT_EQ(polls->polls, 10U);
 }
 
