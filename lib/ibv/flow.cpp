@@ -44,7 +44,8 @@ void append_ip(RuleBuffer& rule, const DatagramMatch& match) noexcept {
         ip.size = sizeof ip;
         if (by_address) {
             ip.val.src_ip = be32{match.source_bits}.wire();
-            ip.mask.src_ip = be32{match.source_mask}.wire();
+            ip.val.dst_ip = be32{match.destination_bits}.wire();
+            ip.mask.src_ip = ip.mask.dst_ip = be32{match.mask}.wire();
         }
         rule.append(ip);
     }
@@ -54,7 +55,8 @@ void append_ip(RuleBuffer& rule, const DatagramMatch& match) noexcept {
         ip.size = sizeof ip;
         if (by_address) {
             ip.val.src_ip[15] = match.source_bits;
-            ip.mask.src_ip[15] = match.source_mask;
+            ip.val.dst_ip[15] = match.destination_bits;
+            ip.mask.src_ip[15] = ip.mask.dst_ip[15] = match.mask;
         }
         rule.append(ip);
     }
@@ -63,7 +65,8 @@ void append_ip(RuleBuffer& rule, const DatagramMatch& match) noexcept {
     l4.type = match.l4 == L4::tcp ? IBV_FLOW_SPEC_TCP : IBV_FLOW_SPEC_UDP;
     l4.size = sizeof l4;
     l4.val.src_port = be16{match.source_bits}.wire();
-    l4.mask.src_port = be16{match.source_mask}.wire();
+    l4.val.dst_port = be16{match.destination_bits}.wire();
+    l4.mask.src_port = l4.mask.dst_port = be16{match.mask}.wire();
     rule.append(l4);
 }
 
@@ -114,11 +117,11 @@ Result<Flow> Flow::create(std::shared_ptr<Device> device, ibv_qp* underlay, cons
     append_ip(rule, match);
     Owned<ibv_flow> flow{ibv_create_flow(underlay, &finish(rule, *device, priority)), {device}};
     if (!flow)
-        return verbs_error(0, strprintf("%s: create flow of QP %#x (l3 %u, l4 %u, source %u under mask %u, "
-                                        "priority %u)",
+        return verbs_error(0, strprintf("%s: create flow of QP %#x (l3 %u, l4 %u, bits %u and %u under mask "
+                                        "%u, priority %u)",
                                         device->name().c_str(), underlay->qp_num,
                                         static_cast<unsigned>(match.l3), static_cast<unsigned>(match.l4),
-                                        match.source_bits, match.source_mask, priority));
+                                        match.source_bits, match.destination_bits, match.mask, priority));
     return Flow{std::move(flow)};
 }
 

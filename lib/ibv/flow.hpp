@@ -31,8 +31,8 @@ struct FlowMatch {
 struct DatagramMatch {
     L3 l3{L3::any};
     L4 l4{L4::any}; ///< any unless l3 is given
-    /// Bits of the source port (if l4 is given), else the low bits of the source address (if l3 is).
-    std::uint8_t source_bits{}, source_mask{};
+    /// Low bits of both ports (if l4 is given), else of both addresses (if l3 is).
+    std::uint8_t source_bits{}, destination_bits{}, mask{};
 };
 
 class Flow {

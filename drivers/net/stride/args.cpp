@@ -56,21 +56,24 @@ Status set_device(Args& args, std::string_view value) {
     return {};
 }
 
-/// ethernet, opa_vnic, or opa_vnic:SWITCH.
+/// ethernet, ipoib, opa_vnic, or opa_vnic:SWITCH.
 Status set_encap(Args& args, std::string_view value) {
     const std::size_t colon = value.find(':');
     const std::string_view name = value.substr(0, colon);
     const std::uint32_t id = colon == std::string_view::npos ? 1 : number_in(value.substr(colon + 1));
+    args.encap_given = true;
     if (name == "opa_vnic" && id >= 1 && id <= 65535) {
         args.encap = mbufqp::EncapKind::opa_vnic;
         args.vesw_id = static_cast<std::uint16_t>(id);
         return {};
     }
-    if (value == "ethernet") return {};
-    return Error{EINVAL,
-                 quoted(encap_key, value) +
-                     ": allowed are ethernet, opa_vnic, and opa_vnic:ID with a virtual Ethernet switch id "
-                     "of 1 to 65535"};
+    if (value == "ipoib") args.encap = mbufqp::EncapKind::ipoib;
+    if (value == "ethernet" || value == "ipoib") return {};
+    return Error{
+        EINVAL,
+        quoted(encap_key, value) +
+            ": allowed are ethernet, ipoib, opa_vnic, and opa_vnic:ID with a virtual Ethernet switch id "
+            "of 1 to 65535"};
 }
 
 Status set_number(Args& args, const NumberKey& key, std::string_view value) {

@@ -19,6 +19,7 @@ struct Args {
     std::string ibdev{};                             ///< verbs device name; required
     std::uint8_t port{1};                            ///< port of the device
     mbufqp::EncapKind encap{};                       ///< what frames travel in
+    bool encap_given{};                              ///< else it is what the link layer asks for
     std::uint16_t vesw_id{1};                        ///< encap=opa_vnic:ID, the virtual Ethernet switch
     std::optional<std::uint32_t> log_stride_bytes{}; ///< else from MTU and device
     std::optional<std::uint32_t> log_strides{};      ///< strides per WQE; else from MTU and device
@@ -35,7 +36,8 @@ Result<Args> parse_args(std::string_view text);
 
 /// The keys with their ranges, for dpdk-pmdinfo and for messages.
 #define STRIDE_ARGS_HELP                                                                                     \
-    "ibdev=<string> port=<1-255> encap=<ethernet|opa_vnic> log_stride_bytes=<6-13> log_strides=<1-16> "      \
+    "ibdev=<string> port=<1-255> encap=<ethernet|ipoib|opa_vnic> log_stride_bytes=<6-13> "                   \
+    "log_strides=<1-16> "                                                                                    \
     "copy_threshold_bytes=<0-65535> "                                                                        \
     "cqe_compression=<0|1> inline_threshold_bytes=<0-1024>"
 

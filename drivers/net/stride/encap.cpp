@@ -9,6 +9,17 @@ namespace {
 /// 16B packets: LIDs from here on are multicast.
 constexpr std::uint32_t first_multicast_lid = 0xf00000;
 
+const char* encap_name(mbufqp::EncapKind kind) noexcept {
+    switch (kind) {
+#define STRIDE_ENCAP_NAME(name, type)                                                                        \
+    case mbufqp::EncapKind::name:                                                                            \
+        return #name;
+        STRIDE_ENCAPS(STRIDE_ENCAP_NAME)
+#undef STRIDE_ENCAP_NAME
+    }
+    return "?";
+}
+
 /// As much as a fabric's Ethernet manager would tell: one switch that floods what it does not know.
 mbufqp::OpaVnicConfig vnic_config(const Port& port) noexcept {
     const std::uint8_t* const mac = port.data->mac_addrs[0].addr_bytes;
@@ -39,7 +50,26 @@ int encap_rx_descriptor_status(void* queue, std::uint16_t offset) noexcept {
     return rx_descriptor_status(static_cast<EncapRxq*>(queue)->queue, offset);
 }
 
+Status choose_encap(Args& args, const std::shared_ptr<ibv::Device>& device,
+                    std::unique_ptr<IpoibInterface>& ipoib) {
+    auto link = device->link();
+    if (!link) return link.take_error();
+    const bool over_infiniband = args.encap == mbufqp::EncapKind::ipoib;
+    if (args.encap_given && over_infiniband == link->ethernet)
+        return Error{ENOTSUP,
+                     strprintf("devarg encap=%s: %s port %u is an %s port, for %s", encap_name(args.encap),
+                               args.ibdev.c_str(), args.port, link->ethernet ? "Ethernet" : "InfiniBand",
+                               link->ethernet ? "ethernet or opa_vnic" : "ipoib")};
+    if (link->ethernet) return {};
+    args.encap = mbufqp::EncapKind::ipoib;
+    auto opened = IpoibInterface::open(device);
+    if (!opened) return opened.take_error();
+    ipoib = std::move(opened).value();
+    return {};
+}
+
 Status open_encap(Port& port) {
+    if (port.ipoib) return port.ipoib->set_mtu(port.data->mtu);
     if (port.args.encap != mbufqp::EncapKind::opa_vnic) return {};
     const mbufqp::OpaVnicConfig config = vnic_config(port);
     if (auto status = mbufqp::OpaVnicPort::check(config); !status) return status;
@@ -47,15 +77,32 @@ Status open_encap(Port& port) {
     return {};
 }
 
-void* encap_context(Port& port) noexcept { return port.opa_vnic ? &*port.opa_vnic : nullptr; }
-
-std::uint32_t wire_bytes(mbufqp::EncapKind kind, std::uint32_t frame_bytes) noexcept {
-    if (kind != mbufqp::EncapKind::opa_vnic) return frame_bytes;
-    return mbufqp::OpaHeader::bytes + frame_bytes + mbufqp::OpaVnic::max_trailer_bytes;
+void* encap_context(Port& port) noexcept {
+    if (port.ipoib) return port.ipoib->address();
+    return port.opa_vnic ? &*port.opa_vnic : nullptr;
 }
 
-std::uint16_t max_mtu_of(mbufqp::EncapKind kind) noexcept {
-    return kind == mbufqp::EncapKind::opa_vnic ? std::uint16_t{mbufqp::OpaVnicPort::max_mtu_bytes} : max_mtu;
+std::uint32_t wire_bytes(mbufqp::EncapKind kind, std::uint32_t frame_bytes) noexcept {
+    switch (kind) {
+    case mbufqp::EncapKind::ethernet:
+        return frame_bytes;
+    case mbufqp::EncapKind::ipoib:
+        return mbufqp::grh_bytes + mbufqp::ipoib_header_bytes + frame_bytes - mbufqp::ethernet_header_bytes;
+    case mbufqp::EncapKind::opa_vnic:
+        return mbufqp::OpaHeader::bytes + frame_bytes + mbufqp::OpaVnic::max_trailer_bytes;
+    }
+    return frame_bytes;
+}
+
+std::uint32_t max_sent_bytes(const Port& port) noexcept {
+    if (port.ipoib) return port.data->mtu + mbufqp::ethernet_header_bytes;
+    return port.opa_vnic ? port.opa_vnic->max_frame_bytes() : port.wanted_frame_bytes();
+}
+
+std::uint16_t max_mtu_of(const Port& port) noexcept {
+    if (port.ipoib) return port.ipoib->max_mtu();
+    return port.args.encap == mbufqp::EncapKind::opa_vnic ? std::uint16_t{mbufqp::OpaVnicPort::max_mtu_bytes}
+                                                          : max_mtu;
 }
 
 } // namespace stride::pmd

@@ -2,7 +2,9 @@
 /// Ports whose frames travel in something else than Ethernet: what they offer, and their way through receive.
 #pragma once
 
+#include "args.hpp"
 #include "compat.hpp"
+#include "ipoib.hpp"
 #include "mbufqp/encap/encaps.hpp"
 #include "mbufqp/rx_decap.hpp"
 #include "mprq/rx_queue.hpp"
@@ -29,13 +31,19 @@ std::uint16_t encap_rx_burst(void* queue, rte_mbuf** packets, std::uint16_t coun
 QueueCount encap_rx_queue_count(void* queue) noexcept;
 int encap_rx_descriptor_status(void* queue, std::uint16_t offset) noexcept;
 
+/// What the link layer carries, if the devarg `encap` does not say; ENOTSUP: it says what cannot be. Opens
+/// the interface of an InfiniBand port.
+Status choose_encap(Args& args, const std::shared_ptr<ibv::Device>& device,
+                    std::unique_ptr<IpoibInterface>& ipoib);
 /// The encap's own object, for the port's MTU; before the queues are made.
 Status open_encap(Port& port);
 /// For TxQueueConfig and for decapsulation.
 void* encap_context(Port& port) noexcept;
 /// Longest packet that the HCA sees, for a frame of `frame_bytes`.
 std::uint32_t wire_bytes(mbufqp::EncapKind kind, std::uint32_t frame_bytes) noexcept;
+/// Longest frame that is sent, without an inserted tag.
+std::uint32_t max_sent_bytes(const Port& port) noexcept;
 /// Largest MTU.
-std::uint16_t max_mtu_of(mbufqp::EncapKind kind) noexcept;
+std::uint16_t max_mtu_of(const Port& port) noexcept;
 
 } // namespace stride::pmd

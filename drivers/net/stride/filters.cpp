@@ -78,6 +78,9 @@ int mac_addr_add(rte_eth_dev* dev, rte_ether_addr* mac, std::uint32_t index, std
     Port& port = port_of(dev);
     if (index >= max_macs) return -EINVAL;
     rte_ether_addr& entry = dev->data->mac_addrs[index];
+    if (port.ipoib && !rte_is_same_ether_addr(&entry, mac))
+        return to_errno(port, "add MAC address",
+                        Error{ENOTSUP, "over IPoIB it is made of QPN and LID, and there is but one"});
     const rte_ether_addr before = entry;
     entry = *mac;
     auto status = refresh(port);

@@ -71,6 +71,7 @@ void fill_recommendations(rte_eth_dev_info& info) noexcept {
 std::uint64_t rx_offload_capabilities(const Port& port) noexcept {
     const ibv::Caps& caps = port.device->caps();
     std::uint64_t offloads = RTE_ETH_RX_OFFLOAD_SCATTER;
+    if (port.ipoib && caps.rx_checksum) offloads |= RTE_ETH_RX_OFFLOAD_CHECKSUM;
     if (is_encapsulated(port.args.encap)) return offloads;
     if (caps.rx_checksum) offloads |= RTE_ETH_RX_OFFLOAD_CHECKSUM;
     if (hash_types_of(caps) != 0) offloads |= RTE_ETH_RX_OFFLOAD_RSS_HASH;
@@ -85,10 +86,13 @@ std::uint64_t tx_offload_capabilities(const Port& port) noexcept {
     // hand out external buffers all the same: the send queue looks for those (mbufqp/sent_run.hpp).
     std::uint64_t offloads =
         RTE_ETH_TX_OFFLOAD_MULTI_SEGS | RTE_ETH_TX_OFFLOAD_VLAN_INSERT | RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE;
-    if (is_encapsulated(port.args.encap)) return offloads;
+    // A P_Key is what a fabric has for a VLAN, and there is no place for a tag.
+    if (port.ipoib) offloads &= ~std::uint64_t{RTE_ETH_TX_OFFLOAD_VLAN_INSERT};
+    if (port.args.encap == mbufqp::EncapKind::opa_vnic) return offloads;
     if (caps.tx_checksum)
         offloads |=
             RTE_ETH_TX_OFFLOAD_IPV4_CKSUM | RTE_ETH_TX_OFFLOAD_UDP_CKSUM | RTE_ETH_TX_OFFLOAD_TCP_CKSUM;
+    if (port.ipoib) return offloads;
     if (caps.tx_checksum && caps.max_tso_bytes != 0) offloads |= RTE_ETH_TX_OFFLOAD_TCP_TSO;
     return offloads;
 }
@@ -101,8 +105,9 @@ int dev_infos_get(rte_eth_dev* dev, rte_eth_dev_info* info) noexcept {
     info->speed_capa = speed_capabilities(*port.device);
     info->rx_offload_capa = rx_offload_capabilities(port);
     info->tx_offload_capa = tx_offload_capabilities(port);
-    info->max_mtu = max_mtu_of(port.args.encap);
+    info->max_mtu = max_mtu_of(port);
     info->max_rx_pktlen = info->max_mtu + frame_overhead_bytes;
+    if (port.ipoib) info->max_rx_queues = std::min(info->max_rx_queues, IpoibInterface::max_queues);
     if (is_encapsulated(port.args.encap)) return 0; // the HCA sees no flows in the packets
     info->flow_type_rss_offloads = hash_types_of(caps);
     info->hash_key_size = info->flow_type_rss_offloads != 0 ? ibv::rss_key_bytes : 0;

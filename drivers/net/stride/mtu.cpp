@@ -37,7 +37,7 @@ int mtu_set(rte_eth_dev* dev, std::uint16_t mtu) noexcept {
     Port& port = port_of(dev);
     if (dev->data->dev_started != 0)
         return to_errno(port, "set MTU", Error{EBUSY, "the port is started; WQEs are cut for its MTU"});
-    const std::uint16_t most = max_mtu_of(port.args.encap);
+    const std::uint16_t most = max_mtu_of(port);
     if (mtu < min_mtu || mtu > most)
         return to_errno(port, "set MTU",
                         Error{EINVAL, strprintf("%u; allowed are %u to %u", mtu, min_mtu, most)});

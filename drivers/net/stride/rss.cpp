@@ -43,6 +43,13 @@ int commit(Port& port, const char* tried, const RssConfig& before) noexcept {
     return to_errno(port, tried, status);
 }
 
+Status start_ipoib(Port& port) {
+    std::vector<ibv_qp*> queues;
+    for (const auto& slot : port.rxqs)
+        queues.push_back(slot->running->rq.underlay_qp());
+    return port.ipoib->start(queues);
+}
+
 } // namespace
 
 Status configure_rss(Port& port) {
@@ -50,7 +57,7 @@ Status configure_rss(Port& port) {
     const bool wanted = (conf.rxmode.mq_mode & RTE_ETH_MQ_RX_RSS_FLAG) != 0;
     port.rss = RssConfig{};
     port.rss.key = RssConfig::default_key;
-    if (!wanted || port.data->nb_rx_queues == 0) return {};
+    if (!wanted || port.ipoib || port.data->nb_rx_queues == 0) return {};
     if (hash_types_of(port.device->caps()) == 0) return Error{ENOTSUP, "the device has no Toeplitz RSS"};
     if (auto status = set_hash(port, conf.rx_adv_conf.rss_conf); !status) return status;
     port.rss.enabled = true;
@@ -60,9 +67,10 @@ Status configure_rss(Port& port) {
 
 Status apply_steering(Port& port) {
     if (port.rxqs.empty()) return {};
+    if (port.ipoib) return start_ipoib(port);
     std::vector<ibv_wq*> wqs;
     for (const auto& slot : port.rxqs)
-        wqs.push_back(slot->running->rq.get());
+        wqs.push_back(slot->running->rq.wq());
     port.steering.reset(); // rules for old and new side by side would deliver twice
     auto steering = Steering::create(port.device, wqs, port.rss);
     if (!steering) return steering.take_error();

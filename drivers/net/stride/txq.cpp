@@ -69,7 +69,7 @@ mbufqp::TxQueueConfig config_of(TxSlot& slot, const RunningTxq& running) noexcep
     config.encap = mbufqp::encap_shape_of(port.args.encap);
     config.encap_context = encap_context(port);
     config.inline_max_bytes = port.args.inline_threshold_bytes.value_or(0);
-    config.max_frame_bytes = port.opa_vnic ? port.opa_vnic->max_frame_bytes() : port.wanted_frame_bytes();
+    config.max_frame_bytes = max_sent_bytes(port);
     config.max_tso_bytes = port.device->caps().max_tso_bytes;
     config.keys = {find_key, &slot, port.keys.generation_word()};
     config.recovery = {recover_qp, &slot};
@@ -87,7 +87,9 @@ Status create_and_ready(TxSlot& slot) {
                  mbufqp::TxQueue::max_entries);
     auto cq = ibv::Cq::create(device, {.cqes = mbufqp::TxQueue::cq_entries(slot.descriptors, wqebbs)});
     if (!cq) return cq.take_error();
-    auto qp = ibv::TxQp::create(device, cq.value(), {.wqebbs = wqebbs});
+    ibv::TxQpConfig shape{.wqebbs = wqebbs};
+    if (slot.port->ipoib) shape.source_qpn = slot.port->ipoib->qpn();
+    auto qp = ibv::TxQp::create(device, cq.value(), shape);
     if (!qp) return qp.take_error();
     RunningTxq& running =
         slot.running.emplace(RunningTxq{std::move(cq).value(), std::move(qp).value(), nullptr});

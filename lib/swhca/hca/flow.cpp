@@ -34,7 +34,9 @@ std::vector<Flow*>& list_of(const Flow& flow) noexcept {
 int check_flow(const Context& context, const FlowRequest& request) {
     const Qp* qp = find_object(context.qps, request.qp_handle);
     if (qp == nullptr) return refuse(Rule::bad_handle, EINVAL, "CREATE_FLOW: qp %u", request.qp_handle);
-    if (qp->type == QpType::ud || (qp->rqt == nullptr && qp->rq == nullptr))
+    // A plain UD QP is found by its number; rules are for SOURCE_QPN QPs, which have none on the wire.
+    const bool named = qp->type == QpType::ud && qp->source_qpn == 0;
+    if (named || (qp->rqt == nullptr && qp->rq == nullptr))
         return refuse(Rule::bad_argument, EINVAL, "CREATE_FLOW: qp 0x%x receives no packets", qp->qpn.value);
     if (request.port != qp->port->number)
         return refuse(Rule::bad_argument, EINVAL, "CREATE_FLOW: port %u of 1", request.port);

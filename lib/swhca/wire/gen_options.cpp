@@ -73,15 +73,14 @@ bool read_proto(std::string_view text, GenOptions& options) {
     return options.tcp || text == "udp";
 }
 
-bool read_mac(std::string_view text, GenOptions& options) {
+bool read_mac(std::string_view text, std::array<std::uint8_t, 6>& mac) {
     unsigned byte[6];
     int used = 0;
     if (std::sscanf(std::string{text}.c_str(), "%2x:%2x:%2x:%2x:%2x:%2x%n", &byte[0], &byte[1], &byte[2],
                     &byte[3], &byte[4], &byte[5], &used) != 6 ||
         static_cast<std::size_t>(used) != text.size())
         return false;
-    std::transform(byte, byte + 6, options.destination.begin(),
-                   [](unsigned b) { return static_cast<std::uint8_t>(b); });
+    std::transform(byte, byte + 6, mac.begin(), [](unsigned b) { return static_cast<std::uint8_t>(b); });
     return true;
 }
 
@@ -102,7 +101,8 @@ const Key keys[] = {
     {"proto", "udp or tcp", read_proto},
     {"ipv6", "on or off", [](std::string_view v, GenOptions& o) { return read_switch(v, o.ipv6); }},
     {"bad_csum", "1/N: of N frames one has a wrong checksum; N is 1 to 65536", read_bad_csum},
-    {"dst", "a MAC address", read_mac},
+    {"src", "a MAC address", [](std::string_view v, GenOptions& o) { return read_mac(v, o.source); }},
+    {"dst", "a MAC address", [](std::string_view v, GenOptions& o) { return read_mac(v, o.destination); }},
     {"seed", "a number",
      [](std::string_view v, GenOptions& o) { return read_number(v, 0, no_limit, o.seed); }},
     {"count", "a number of frames; 0 sends none",
@@ -120,8 +120,8 @@ const Key& key_of(std::string_view name) {
 } // namespace
 
 Result<GenOptions> parse_gen_options(const PortOptions& options) {
-    Status known = check_keys(options, {"size", "flows", "vlan", "proto", "ipv6", "bad_csum", "dst", "seed",
-                                        "count", "rate", "check"});
+    Status known = check_keys(options, {"size", "flows", "vlan", "proto", "ipv6", "bad_csum", "src", "dst",
+                                        "seed", "count", "rate", "check"});
     if (!known) return known.take_error();
     GenOptions parsed;
     for (const auto& [name, value] : options.values) {

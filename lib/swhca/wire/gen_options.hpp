@@ -25,6 +25,7 @@ struct GenOptions {
     bool tcp{};
     bool ipv6{};
     std::uint32_t bad_csum_period{}; ///< every so many frames one has a wrong checksum; 0: none
+    std::array<std::uint8_t, 6> source{0x02, 0x67, 0x65, 0x6e, 0x00, 0x01};
     std::array<std::uint8_t, 6> destination{0x02, 0x67, 0x65, 0x6e, 0x00, 0x02};
     std::uint64_t seed{1};                ///< of the random choices and of the payload
     std::optional<std::uint64_t> count{}; ///< frames to send; nullopt: no end; 0: only a sink

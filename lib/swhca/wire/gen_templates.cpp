@@ -55,9 +55,8 @@ class Writer {
 };
 
 std::byte* put_ethernet(std::byte* at, const GenOptions& options) {
-    constexpr std::array<std::uint8_t, 6> source{0x02, 0x67, 0x65, 0x6e, 0x00, 0x01};
     Writer out{at};
-    out.put(options.destination).put(source);
+    out.put(options.destination).put(options.source);
     if (options.vlan) out.put(be16{0x8100}).put(be16{*options.vlan});
     return out.put(be16{static_cast<std::uint16_t>(options.ipv6 ? 0x86dd : 0x0800)}).at();
 }
