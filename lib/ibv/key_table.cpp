@@ -54,6 +54,19 @@ Result<KeyEntry> KeyTable::find_or_register(std::uintptr_t address) {
     return register_locked(range);
 }
 
+bool KeyTable::find_or_log(std::uintptr_t address, KeyEntry& entry, const char* who,
+                           unsigned number) noexcept {
+    auto found = find_or_register(address);
+    if (found) {
+        entry = found.value();
+        return true;
+    }
+    if (!failure_logged_.exchange(true))
+        log_line(LogLevel::error, "%s %u: memory key: %s (further failures are counted only)", who, number,
+                 found.error().what.c_str());
+    return false;
+}
+
 Result<KeyEntry> KeyTable::add(MemoryRange range) {
     const std::lock_guard lock{mutex_};
     const MemoryKey* key = find_locked(range.base);

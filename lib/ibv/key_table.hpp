@@ -38,6 +38,9 @@ class KeyTable {
 
     /// The key of the range around `address`, registering it on the first use. May allocate and lock.
     Result<KeyEntry> find_or_register(std::uintptr_t address);
+    /// The same for a data path, which may ask again for every packet: false if there is none. That is logged
+    /// for `who` once a table; the queues' counters say how often.
+    bool find_or_log(std::uintptr_t address, KeyEntry& entry, const char* who, unsigned number) noexcept;
     /// Registers `range` ahead of its first use (memory of pools known at start); no-op where it is already.
     Result<KeyEntry> add(MemoryRange range);
     /// Memory in `range` is about to be unmapped: forgets keys that touch it and makes every cache stale.
@@ -57,6 +60,7 @@ class KeyTable {
     RangeResolver resolver_;
     void* resolver_context_;
     std::atomic<std::uint32_t> generation_{0};
+    std::atomic<bool> failure_logged_{false};
     mutable std::mutex mutex_;
     std::vector<MemoryKey> keys_;      ///< sorted by base; ranges do not overlap
     std::vector<MemoryKey> retired_{}; ///< swallowed by a larger key; WQEs in flight may name them

@@ -65,14 +65,7 @@ void TxChannel::stop(TxQueue& queue) noexcept {
 
 bool TxChannel::find_key(void* context, std::uintptr_t address, ibv::KeyEntry& entry) noexcept {
     const TxChannel& self = *static_cast<TxChannel*>(context);
-    auto found = self.config_.keys->find_or_register(address);
-    if (!found) {
-        log_line(LogLevel::error, "mbufqp txq %u: memory key: %s", self.config_.index,
-                 found.error().what.c_str());
-        return false;
-    }
-    entry = found.value();
-    return true;
+    return self.config_.keys->find_or_log(address, entry, "mbufqp txq", self.config_.index);
 }
 
 bool TxChannel::recover(void* context) noexcept {

@@ -46,6 +46,10 @@ class OtherPools(unittest.TestCase):
         """a pool of pinned external buffers (--mp-alloc=xbuf): frames come out as they went in, every mbuf comes back"""
         self.forward("--mp-alloc=xbuf")
 
+    def test_anonymous_memory(self):
+        """a pool in memory that EAL does not know (--mp-alloc=anon): the same, and nothing is logged of keys"""
+        self.assertNotIn("memory key", self.forward("--mp-alloc=anon").testpmd.text())
+
     def forward(self, *args):
         """Forwards CAPTURE."""
         with Forwarding(CAPTURE, *args) as forwarding:
@@ -54,6 +58,7 @@ class OtherPools(unittest.TestCase):
         self.assertRegex(pcap_diff(CAPTURE, forwarding.out), "^identical")
         self.assertEqual(forwarding.report["broken_rules"], {})
         forwarding.cleanup()
+        return forwarding
 
 
 class ChangedDevices(unittest.TestCase):

@@ -22,14 +22,7 @@ void drain(mbufqp::TxQueue& queue) noexcept {
 
 bool find_key(void* context, std::uintptr_t address, ibv::KeyEntry& entry) noexcept {
     const TxSlot& slot = *static_cast<TxSlot*>(context);
-    auto found = slot.port->keys.find_or_register(address);
-    if (!found) {
-        log_line(LogLevel::error, "port %u txq %u: memory key: %s", slot.port->data->port_id, slot.id,
-                 found.error().what.c_str());
-        return false;
-    }
-    entry = found.value();
-    return true;
+    return slot.port->keys.find_or_log(address, entry, "net_stride txq", slot.id);
 }
 
 bool recover_qp(void* context) noexcept {
