@@ -18,4 +18,7 @@ expect 2 'state:[[:space:]]+PORT_ACTIVE'
 expect 2 'max_rwq_indirection_table_size:[[:space:]]+2048'
 expect 2 'max_tso:[[:space:]]+262144'
 expect 1 'GID\[  0\]:[[:space:]]+fe80:0000:0000:0000:0053:57ff:fe00:0001, RoCE v1'
+# A device that demands inlined headers is one whose drivers know that: a ConnectX-4 Lx.
+text=$("$swhca" run --port mlx5_0,wire=loop,min_inline=l2 -- ibv_devinfo)
+expect 1 'vendor_part_id:[[:space:]]+4117'
 echo 'devinfo: all passed'

@@ -3,7 +3,9 @@
 // destruction, bad handles and arguments, many contexts, and a context closed with everything in it.
 #include "verbs_fixture.hpp"
 
+#include <bit>
 #include <cerrno>
+#include <cstddef>
 #include <dlfcn.h>
 #include <rdma/ib_user_verbs.h>
 #include <sys/mman.h>
@@ -127,6 +129,14 @@ int write_words(int fd, std::vector<std::uint32_t> words) {
 void malformed_commands_are_refused() {
     ibv_context* context = open_device("mlx5_1");
     const int fd = context->cmd_fd;
+    // As the kernel: memory that is not there is EFAULT, whoever points at it.
+    auto* nowhere =
+        static_cast<std::byte*>(mmap(nullptr, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    CHECK(write(fd, nowhere, 24) == -1 && errno == EFAULT);
+    const auto address = std::bit_cast<std::uint64_t>(nowhere);
+    CHECK(write_words(fd, {IB_USER_VERBS_CMD_ALLOC_PD, 4U | 1U << 16, static_cast<std::uint32_t>(address),
+                           static_cast<std::uint32_t>(address >> 32)}) == EFAULT);
+    munmap(nowhere, 4096);
     constexpr std::uint32_t extended = IB_USER_VERBS_CMD_FLAG_EXTENDED;
     CHECK(write_words(fd, {}) == EINVAL);
     CHECK(write_words(fd, {77, 2}) == EOPNOTSUPP);
@@ -221,7 +231,8 @@ void a_link_that_flaps_is_told_to_every_context() {
     using SetLink = int(const char*, int);
     auto* set_link = reinterpret_cast<SetLink*>(dlsym(RTLD_DEFAULT, "swhca_set_link"));
     CHECK(set_link != nullptr && set_link("no_such_device", 0) == ENODEV);
-    ibv_context* contexts[2] = {open_device("mlx5_0"), open_device("mlx5_0")};
+    // A pair has one cable: who is at the other end sees it too.
+    ibv_context* contexts[3] = {open_device("mlx5_0"), open_device("mlx5_0"), open_device("mlx5_1")};
     for (const bool up : {false, true}) {
         CHECK(set_link("mlx5_0", up ? 1 : 0) == 0);
         for (ibv_context* context : contexts) {

@@ -17,7 +17,6 @@ namespace {
 constexpr std::uint32_t raw_packet_bit = 1U << IB_UVERBS_QPT_RAW_PACKET;
 constexpr std::uint64_t firmware_version = 16ULL << 32 | 35ULL << 16 | 4030ULL;
 constexpr std::uint32_t vendor_mellanox = 0x02c9;
-constexpr std::uint32_t part_connectx5 = 4119;
 
 mlx5_ib_alloc_ucontext_resp describe_context(const Device& device) {
     mlx5_ib_alloc_ucontext_resp resp{};
@@ -64,7 +63,7 @@ ib_uverbs_query_device_resp describe_device(const Device& device) {
     resp.max_mr_size = ~0ULL;
     resp.page_size_cap = ~0xfffULL;
     resp.vendor_id = vendor_mellanox;
-    resp.vendor_part_id = part_connectx5;
+    resp.vendor_part_id = part_number(caps);
     resp.max_qp = caps.max_qp;
     resp.max_qp_wr = caps.max_qp_wr;
     resp.device_cap_flags = IB_UVERBS_DEVICE_CURR_QP_STATE_MOD | IB_UVERBS_DEVICE_PORT_ACTIVE_EVENT |

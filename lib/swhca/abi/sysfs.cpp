@@ -168,7 +168,8 @@ void lay_pci_function(TreeWriter& tree, const std::string& dir, const Device& de
     const std::string address = pci_address(device);
     tree.directory(dir);
     tree.line(dir + "/vendor", "0x15b3");
-    tree.line(dir + "/device", "0x1017"); // ConnectX-5
+    const unsigned part = part_number(device.caps);
+    tree.line(dir + "/device", strprintf("0x%04x", part));
     tree.line(dir + "/subsystem_vendor", "0x15b3");
     tree.line(dir + "/subsystem_device", "0x0007");
     tree.line(dir + "/class", "0x020000");
@@ -178,11 +179,11 @@ void lay_pci_function(TreeWriter& tree, const std::string& dir, const Device& de
     tree.line(dir + "/sriov_numvfs", "0");
     tree.line(dir + "/numa_node", "-1");
     tree.line(dir + "/local_cpus", "ffffffff,ffffffff");
-    const char* modalias = "pci:v000015B3d00001017sv000015B3sd00000007bc02sc00i00";
+    const std::string modalias = strprintf("pci:v000015B3d0000%04Xsv000015B3sd00000007bc02sc00i00", part);
     tree.line(dir + "/modalias", modalias);
-    tree.file(dir + "/uevent", strprintf("DRIVER=mlx5_core\nPCI_CLASS=20000\nPCI_ID=15B3:1017\n"
+    tree.file(dir + "/uevent", strprintf("DRIVER=mlx5_core\nPCI_CLASS=20000\nPCI_ID=15B3:%04X\n"
                                          "PCI_SUBSYS_ID=15B3:0007\nPCI_SLOT_NAME=%s\nMODALIAS=%s\n",
-                                         address.c_str(), modalias));
+                                         part, address.c_str(), modalias.c_str()));
     std::string resource;
     for (unsigned bar = 0; bar < 13; ++bar)
         resource += "0x0000000000000000 0x0000000000000000 0x0000000000000000\n";

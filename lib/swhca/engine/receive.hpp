@@ -97,6 +97,7 @@ class Receiver final : public FrameSink {
         : port_{port} {}
 
     unsigned deliver(std::span<const Frame> frames, WhenFull when_full) override;
+    bool plugged() const override { return !port_.forced_down.load(std::memory_order_relaxed); }
     bool listening() override;
     bool takes(const Frame& frame) override;
     std::uint64_t rule_changes() const override { return port_.flow_changes; }

@@ -33,6 +33,13 @@ struct DeviceCaps {
     bool enhanced_mpw{true};
 };
 
+/// Number of the part on the PCI bus: a ConnectX-5; with `min_inline=l2` a ConnectX-4 Lx, for drivers know by
+/// the part, too, that headers must be inlined (net/mlx5, mlx5_set_min_inline).
+inline std::uint16_t part_number(const DeviceCaps& caps) noexcept {
+    constexpr std::uint16_t connectx4_lx = 0x1015, connectx5 = 0x1017;
+    return caps.min_inline_mode != 0 ? connectx4_lx : connectx5;
+}
+
 /// Lkey to region; index and 8-bit variant as in the PRM, so that a stale key misses.
 class MrTable {
   public:

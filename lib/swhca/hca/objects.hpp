@@ -130,7 +130,6 @@ struct Rq {
     std::vector<MemoryPart> parts{}; ///< [engine] striding, several data segments: where WQE ci's parts lie
     std::uint32_t seen_batch{};      ///< [engine] batch in which the doorbell record was read last
     Qpn qpn{};                       ///< QP whose half it is (engine/queues.hpp sets it); 0: a WQ
-    std::uint32_t lro_max_bytes{};   ///< regular RQ: TCP segments are joined up to this; 0: no LRO
     std::uint64_t out_of_buffer{};   ///< [engine] frames dropped for want of a WQE
 };
 

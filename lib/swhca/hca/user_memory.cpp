@@ -30,16 +30,32 @@ bool is_mapped(std::uint64_t address, std::uint64_t length_bytes, bool writable)
     return reached >= end;
 }
 
-int copy_to_user(std::uint64_t address, const void* from, std::size_t length_bytes) noexcept {
+namespace {
+
+using Transfer = ssize_t(pid_t, const iovec*, unsigned long, const iovec*, unsigned long, unsigned long);
+
+/// By way of the kernel, which answers what an access would end the process with.
+int transfer(Transfer* call, void* own, std::uint64_t address, std::size_t length_bytes) noexcept {
     if (length_bytes == 0) return 0;
-    iovec local{const_cast<void*>(from), length_bytes};
-    iovec remote{std::bit_cast<void*>(address), length_bytes};
-    const ssize_t copied = process_vm_writev(getpid(), &local, 1, &remote, 1, 0);
+    const iovec local{own, length_bytes};
+    const iovec remote{std::bit_cast<void*>(address), length_bytes};
+    const ssize_t copied = call(getpid(), &local, 1, &remote, 1, 0);
     if (copied == static_cast<ssize_t>(length_bytes)) return 0;
     if (copied >= 0 || errno == EFAULT) return EFAULT;
     // A sandbox forbids the call: trust the program as far as it trusts itself.
-    std::memcpy(remote.iov_base, from, length_bytes);
+    const bool writes = call == process_vm_writev;
+    std::memcpy(writes ? remote.iov_base : own, writes ? own : remote.iov_base, length_bytes);
     return 0;
+}
+
+} // namespace
+
+int copy_from_user(void* to, std::uint64_t address, std::size_t length_bytes) noexcept {
+    return transfer(process_vm_readv, to, address, length_bytes);
+}
+
+int copy_to_user(std::uint64_t address, const void* from, std::size_t length_bytes) noexcept {
+    return transfer(process_vm_writev, const_cast<void*>(from), address, length_bytes);
 }
 
 } // namespace swhca

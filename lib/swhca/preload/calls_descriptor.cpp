@@ -3,10 +3,12 @@
 #include "swhca/abi/dispatch.hpp"
 #include "swhca/abi/sysfs.hpp"
 #include "swhca/hca/uar.hpp"
+#include "swhca/hca/user_memory.hpp"
 #include "swhca/preload/descriptors.hpp"
 #include "swhca/preload/interpose.hpp"
 #include "swhca/preload/paths.hpp"
 
+#include <bit>
 #include <cerrno>
 #include <cstdarg>
 #include <cstring>
@@ -63,12 +65,32 @@ Result fail(int error, Result value) noexcept {
     return value;
 }
 
-ssize_t write_command(Descriptors::File file, const void* data, size_t size) {
+/// Longer than any header can say a command is.
+constexpr size_t max_command_bytes = size_t{1} << 21;
+
+/// Appends to `command` what the program has at `data`; 0 or an errno. A copy: nobody changes it meanwhile.
+int take_piece(std::vector<std::byte>& command, const void* data, size_t size) {
+    if (size > max_command_bytes - command.size()) return EINVAL;
+    const size_t before = command.size();
+    command.resize(before + size);
+    return swhca::copy_from_user(command.data() + before, std::bit_cast<std::uint64_t>(data), size);
+}
+
+/// One command may lie in several pieces.
+ssize_t write_pieces(Descriptors::File file, const iovec* pieces, int count) {
     if (file->is_dead()) return fail<ssize_t>(EIO, -1);
+    std::vector<std::byte> command;
+    for (int i = 0; i < count; ++i)
+        if (const int error = take_piece(command, pieces[i].iov_base, pieces[i].iov_len))
+            return fail<ssize_t>(error, -1);
     ContextDescriptors table{file};
-    const int error = swhca::execute_command(file->hca(), file->context(), table,
-                                             {static_cast<const std::byte*>(data), size});
-    return error != 0 ? fail<ssize_t>(error, -1) : static_cast<ssize_t>(size);
+    const int error = swhca::execute_command(file->hca(), file->context(), table, command);
+    return error != 0 ? fail<ssize_t>(error, -1) : static_cast<ssize_t>(command.size());
+}
+
+ssize_t write_command(Descriptors::File file, const void* data, size_t size) {
+    const iovec piece{const_cast<void*>(data), size};
+    return write_pieces(std::move(file), &piece, 1);
 }
 
 /// `copy` of `fd` was made: watch it if `fd` is watched.
@@ -109,16 +131,6 @@ bool page_is_offered(OpenFile& file, size_t length, off_t offset) {
     std::scoped_lock lock{file.hca().commands};
     file.context().uar_window = window;
     return true;
-}
-
-/// One command may lie in several pieces.
-ssize_t write_pieces(Descriptors::File file, const iovec* pieces, int count) {
-    std::vector<std::byte> command;
-    for (int i = 0; i < count; ++i) {
-        const auto* begin = static_cast<const std::byte*>(pieces[i].iov_base);
-        command.insert(command.end(), begin, begin + pieces[i].iov_len);
-    }
-    return write_command(std::move(file), command.data(), command.size());
 }
 
 /// A descriptor that came through a socket: if it is the same open file as one that is watched, so is this.

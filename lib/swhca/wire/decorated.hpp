@@ -29,6 +29,7 @@ class DecoratedWire : public Wire, protected FrameSink {
     }
 
   protected:
+    bool plugged() const override { return sink_ == nullptr || sink_->plugged(); }
     bool listening() override { return sink_ != nullptr && sink_->listening(); }
     bool takes(const Frame& frame) override { return sink_ != nullptr && sink_->takes(frame); }
     std::uint64_t rule_changes() const override { return sink_ != nullptr ? sink_->rule_changes() : 0; }

@@ -53,7 +53,7 @@ bool PairWire::joins(const PairWire& other) const {
 }
 
 unsigned PairWire::transmit(std::span<const Frame> frames) {
-    if (peer_ == nullptr || peer_->sink_ == nullptr) {
+    if (peer_ == nullptr || !peer_->plugged()) {
         frames_lost_.add(frames.size());
         return static_cast<unsigned>(frames.size());
     }

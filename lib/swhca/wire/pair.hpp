@@ -17,11 +17,15 @@ class PairWire final : public Wire {
     void attach(FrameSink& sink) override { sink_ = &sink; }
     unsigned transmit(std::span<const Frame> frames) override;
     unsigned poll(unsigned) override { return 0; }
-    bool link_up() const override { return peer_ != nullptr; }
+    /// Up if there is somebody at the far end, plugged in.
+    bool link_up() const override {
+        return peer_ != nullptr && (peer_->sink_ == nullptr || peer_->plugged());
+    }
     std::vector<std::pair<std::string, std::uint64_t>> counters() const override;
 
   private:
     bool joins(const PairWire& other) const;
+    bool plugged() const { return sink_ != nullptr && sink_->plugged(); }
 
     std::string name_, peer_name_;
     WhenFull when_full_;

@@ -82,8 +82,12 @@ void SwitchWire::find_targets(std::span<const Frame> frames, Targets& targets) {
         targets[i] = target_of(addresses[i]);
 }
 
-unsigned SwitchWire::hand_over(std::span<const Frame> frames) {
-    if (sink_ == nullptr) return static_cast<unsigned>(frames.size());
+/// `lost`: frames that nobody got.
+unsigned SwitchWire::hand_over(std::span<const Frame> frames, std::uint64_t& lost) {
+    if (sink_ == nullptr || !sink_->plugged()) {
+        lost += frames.size();
+        return static_cast<unsigned>(frames.size());
+    }
     const unsigned gone = sink_->deliver(frames, when_full_);
     frames_in_.fetch_add(gone, std::memory_order_relaxed);
     return gone;
@@ -93,7 +97,7 @@ void SwitchWire::flood(const Frame& frame) {
     frames_flooded_.add(1);
     if (fabric_->ports.size() < 2) frames_lost_.add(1);
     for (SwitchWire* port : fabric_->ports) {
-        if (port == this || port->sink_ == nullptr) continue;
+        if (port == this || port->sink_ == nullptr || !port->sink_->plugged()) continue;
         // One that pauses must not hold up the others.
         const unsigned gone = port->sink_->deliver({&frame, 1}, WhenFull::drop);
         port->frames_in_.fetch_add(gone, std::memory_order_relaxed);
@@ -119,7 +123,9 @@ unsigned SwitchWire::transmit_batch(std::span<const Frame> frames) {
             at += run;
             continue;
         }
-        const unsigned gone = target->hand_over(frames.subspan(at, run));
+        std::uint64_t lost = 0;
+        const unsigned gone = target->hand_over(frames.subspan(at, run), lost);
+        if (lost != 0) frames_lost_.add(lost);
         at += gone;
         if (gone != run) break;
     }

@@ -50,7 +50,7 @@ class SwitchWire final : public Wire {
     void find_targets(std::span<const Frame> frames, Targets& targets);
     unsigned transmit_batch(std::span<const Frame> frames);
     void flood(const Frame& frame);
-    unsigned hand_over(std::span<const Frame> frames);
+    unsigned hand_over(std::span<const Frame> frames, std::uint64_t& lost);
 
     std::shared_ptr<SwitchFabric> fabric_;
     WhenFull when_full_;

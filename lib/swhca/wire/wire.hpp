@@ -50,6 +50,8 @@ class FrameSink {
     /// Offers frames in order. Returns how many, from the front, are gone: received, or dropped and counted.
     /// Fewer than offered only under `wait`: offer the rest again later.
     virtual unsigned deliver(std::span<const Frame> frames, WhenFull when_full) = 0;
+    /// The port is plugged in: what comes while it is not is lost. Any thread.
+    virtual bool plugged() const { return true; }
     /// A rule leads to a queue that is ready.
     virtual bool listening() = 0;
     /// A rule takes this frame.

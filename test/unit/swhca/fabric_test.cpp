@@ -47,6 +47,7 @@ struct Port : FrameSink {
         }
         return taken;
     }
+    bool plugged() const override { return in_place; }
     bool listening() override { return true; }
     bool takes(const Frame&) override { return true; }
     std::uint64_t rule_changes() const override { return 1; }
@@ -67,6 +68,7 @@ struct Port : FrameSink {
     std::unique_ptr<Wire> wire{};
     std::vector<Bytes> got{};
     bool full{};
+    bool in_place{true};
 };
 
 Bytes ethernet(std::uint8_t to, std::uint8_t from, std::size_t length = 64) {
@@ -105,6 +107,19 @@ TEST(SwitchWire, ForwardsToWhomItHasHeardOfAndFloodsTheRest) {
     EXPECT_EQ(a.got.size(), 2U);
     EXPECT_EQ(b.got.size(), 2U);
     EXPECT_TRUE(other.got.empty());
+}
+
+TEST(SwitchWire, PortThatIsNotPluggedInGetsNothing) {
+    Port a{"switch", {{"fabric", "unplugged"}}}, b{"switch", {{"fabric", "unplugged"}}};
+    EXPECT_TRUE(b.send(ethernet(0xff, 2)));
+    b.in_place = false;
+    EXPECT_TRUE(a.send(ethernet(2, 1)));
+    EXPECT_TRUE(a.send(ethernet(0xff, 1)));
+    EXPECT_TRUE(b.got.empty());
+    EXPECT_EQ(a.counter("frames_lost"), 1U);
+    b.in_place = true;
+    EXPECT_TRUE(a.send(ethernet(2, 1)));
+    EXPECT_EQ(b.got.size(), 1U);
 }
 
 TEST(SwitchWire, ForwardsByLidOnInfiniBandAndOmniPath) {

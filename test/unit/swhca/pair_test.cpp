@@ -29,6 +29,9 @@ class TestSink final : public FrameSink {
     std::uint64_t rule_changes() const override { return 0; }
 
     std::vector<Bytes> received{};
+    bool plugged() const override { return in_place; }
+
+    bool in_place{true};
     unsigned room{~0U};
     WhenFull last_when_full{};
 };
@@ -93,6 +96,23 @@ TEST(PairWire, PauseIsToldToTheReceiverAndStopsTheSender) {
     const Frame two[] = {cut.frame(), cut.frame()};
     EXPECT_EQ(a->transmit(two), 1U);
     EXPECT_EQ(to_b.last_when_full, WhenFull::wait);
+}
+
+TEST(PairWire, PulledPlugGetsNothingAndIsSeenAtTheOtherEnd) {
+    const auto a = made(pair_options("a"));
+    const auto b = made(pair_options("b"));
+    TestSink to_a, to_b;
+    a->attach(to_a);
+    b->attach(to_b);
+    to_b.in_place = false;
+    EXPECT_FALSE(a->link_up());
+    const CutFrame cut{plain_frame(60)};
+    EXPECT_EQ(a->transmit({&cut.frame(), 1}), 1U) << "lost, not held up";
+    EXPECT_TRUE(to_b.received.empty());
+    to_b.in_place = true;
+    EXPECT_TRUE(a->link_up());
+    EXPECT_EQ(a->transmit({&cut.frame(), 1}), 1U);
+    EXPECT_EQ(to_b.received.size(), 1U);
 }
 
 TEST(PairWire, WithoutPeerFramesAreLostAndCounted) {
