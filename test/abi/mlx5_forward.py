@@ -70,7 +70,12 @@ class Compression(Mlx5Test):
 
 
 class SendModes(Mlx5Test):
-    """Multi-packet send WQEs, inlined and pointed to."""
+    """Multi-packet send WQEs, inlined and pointed to; a device that demands inlined headers."""
+
+    def test_min_inline(self):
+        """net/mlx5, a device that demands L2 headers inline: frames come out as they went in"""
+        done = self.forward(CAPTURE, wire_out=",min_inline=l2,mpw=off")
+        self.assertGreater(done.report["ports"][1]["counters"]["tx_frames"], 0)
 
     def test_mpw(self):
         """net/mlx5, multi-packet send WQEs on and off: frames come out as they went in"""

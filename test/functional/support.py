@@ -42,7 +42,7 @@ class Forwarding:
     After the with block: .out is the capture that came out, .report the HCA's report, .pools what each pool lacks.
     """
 
-    def __init__(self, capture, *args, mode="io", queues=1, burst=32, longest=LONGEST_IP_FRAME, wire_in="",
+    def __init__(self, capture, *args, mode="io", queues=1, burst=32, longest=LONGEST_IP_FRAME, wire_in="", wire_out="",
                  driver_args="", eal=(), mlx5_args=None, memory_args=None):
         self._folder = tempfile.TemporaryDirectory(prefix="stride-test-")
         self.out = pathlib.Path(self._folder.name) / "out.pcap"
@@ -51,7 +51,7 @@ class Forwarding:
         vdevs = [f"net_stride{n},ibdev=mlx5_{n}{driver_args}" for n in (0, 1)]
         self.testpmd = Testpmd(
             BUILD,
-            [f"mlx5_0,wire=pcap,in={capture},patience=20000{wire_in}", f"mlx5_1,wire=pcap,out={self.out}"],
+            [f"mlx5_0,wire=pcap,in={capture},patience=20000{wire_in}", f"mlx5_1,wire=pcap,out={self.out}{wire_out}"],
             vdevs if mlx5_args is None else [], pci=[] if mlx5_args is None else mlx5.allow(mlx5_args),
             memory_args=memory_args, args=
             [f"--forward-mode={mode}", f"--rxq={queues}", f"--txq={queues}", f"--burst={burst}", "--total-num-mbufs=8192",
