@@ -84,6 +84,8 @@ class FakeHca {
     /// What is wrong with the program; empty if nothing is.
     const std::string& broken() const { return broken_; }
     std::vector<SentFrame>& frames() { return frames_; }
+    /// Called for each frame instead of keeping it.
+    std::function<void(const SentFrame& frame)> on_frame{};
     std::uint32_t cqes_written() const { return cq_pi_; }
     std::uint32_t wqes() const { return wqes_; }
     std::uint32_t nops() const { return nops_; }
@@ -154,7 +156,7 @@ class FakeHca {
 
     bool send(std::uint8_t opcode, const mlx5_wqe_eth_seg& eth, std::uint32_t count) {
         const std::uint32_t header = be16toh(eth.inline_hdr_sz);
-        SentFrame frame{{}, eth.cs_flags, opcode, 0, be16toh(eth.mss), header};
+        SentFrame frame{take_spare(), eth.cs_flags, opcode, 0, be16toh(eth.mss), header};
         if (opcode == MLX5_OPCODE_TSO && header < 54) return complain("TSO header");
         for (std::uint32_t i = 0; address_ds_ != 0 && i < 48; ++i)
             frame.address.push_back(std::to_integer<std::uint8_t>(*byte(16 + i)));
@@ -174,7 +176,7 @@ class FakeHca {
         if (eth.inline_hdr_sz != 0) return complain("header in a session");
         unsigned position = 0;
         for (std::uint32_t at = 2; at < count;) {
-            SentFrame frame{{}, eth.cs_flags, 0x29, position++};
+            SentFrame frame{take_spare(), eth.cs_flags, 0x29, position++};
             std::uint32_t first;
             std::memcpy(&first, ds(at), sizeof first);
             first = be32toh(first);
@@ -222,9 +224,18 @@ class FakeHca {
         return used;
     }
 
+    std::vector<std::uint8_t> take_spare() {
+        spare_.clear();
+        return std::move(spare_);
+    }
     bool deliver(SentFrame frame) {
         if (address_ds_ == 0 && frame.bytes.size() < 14) return complain("short frame");
-        frames_.push_back(std::move(frame));
+        if (on_frame) {
+            on_frame(frame);
+            spare_ = std::move(frame.bytes);
+        } else {
+            frames_.push_back(std::move(frame));
+        }
         return true;
     }
 
@@ -265,6 +276,7 @@ class FakeHca {
     bool failed_{};
     std::string broken_{};
     std::vector<SentFrame> frames_{};
+    std::vector<std::uint8_t> spare_{}; ///< memory of the frame before
 };
 
 } // namespace stride::test
