@@ -17,7 +17,15 @@ constexpr std::uint16_t flows = 64;
 
 std::uint64_t packets_wanted() {
     const char* text = std::getenv("STRIDE_SOAK_PACKETS");
-    return text != nullptr ? std::strtoull(text, nullptr, 10) : 300000;
+    if (text != nullptr) return std::strtoull(text, nullptr, 10);
+    const char* scope = std::getenv("STRIDE_TEST_SCOPE");
+    return scope != nullptr && std::string{scope} == "long" ? 100000000 : 300000;
+}
+
+/// STRIDE_SOAK_SEED: to go on from where another run has been.
+std::uint64_t seed() {
+    const char* text = std::getenv("STRIDE_SOAK_SEED");
+    return text != nullptr ? std::strtoull(text, nullptr, 10) : 20161128;
 }
 
 /// Behind the EtherType of every frame.
@@ -127,7 +135,9 @@ class Soak : public TxFixture {
             break;
         case 3:
             forgetful_ = true;
-            hca_->forge_cqe(MLX5_CQE_REQ, static_cast<std::uint16_t>(random(65536)));
+            // Of a WQE that is not posted: a lie that could be true is believed, as it must be.
+            hca_->forge_cqe(MLX5_CQE_REQ,
+                            static_cast<std::uint16_t>(hca_->sq().dbrec->host() + random(30000)));
             break;
         case 4:
             forgetful_ = true;
@@ -190,7 +200,7 @@ class Soak : public TxFixture {
         expect_pool_full();
     }
 
-    std::mt19937_64 random_{20161128};
+    std::mt19937_64 random_{seed()};
     TxFeatures features_{};
     bool failing_{};
     bool careful_{}, forgetful_{}; ///< runs in which nothing is, and in which something was, forgotten
