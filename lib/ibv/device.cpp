@@ -49,6 +49,7 @@ void fill_core_caps(const ibv_device_attr_ex& attr, Caps& caps) {
     caps.rx_checksum = (attr.device_cap_flags_ex & IBV_DEVICE_RAW_IP_CSUM) != 0 ||
                        (attr.raw_packet_caps & IBV_RAW_PACKET_CAP_IP_CSUM) != 0;
     caps.tx_checksum = caps.rx_checksum;
+    if (attr.completion_timestamp_mask != 0) caps.clock_khz = static_cast<std::uint32_t>(attr.hca_core_clock);
     caps.vlan_strip = (attr.raw_packet_caps & IBV_RAW_PACKET_CAP_CVLAN_STRIPPING) != 0;
     caps.scatter_fcs = (attr.raw_packet_caps & IBV_RAW_PACKET_CAP_SCATTER_FCS) != 0;
 }
@@ -187,6 +188,15 @@ Result<MacAddress> Device::mac() const {
     // Modified EUI-64: the universal/local bit is inverted and ff:fe stands in the middle.
     const std::uint8_t* id = gid.raw + 8;
     return MacAddress{static_cast<std::uint8_t>(id[0] ^ 2U), id[1], id[2], id[5], id[6], id[7]};
+}
+
+Result<std::uint64_t> Device::clock_ticks() const {
+    ibv_values_ex values{};
+    values.comp_mask = IBV_VALUES_MASK_RAW_CLOCK;
+    if (const int code = ibv_query_rt_values_ex(context(), &values); code != 0)
+        return verbs_error(code, name_ + ": read the clock");
+    // libmlx5 puts all of the ticks there.
+    return static_cast<std::uint64_t>(values.raw_clock.tv_nsec);
 }
 
 int Device::numa_node() const {

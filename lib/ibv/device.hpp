@@ -34,6 +34,7 @@ struct Caps {
     bool enhanced_mpw{};                     ///< several packets in one send WQE
     bool rx_checksum{}, tx_checksum{};       ///< L3 and L4, over RAW_PACKET
     bool vlan_strip{}, scatter_fcs{};        ///< receive WQ features
+    std::uint32_t clock_khz{};               ///< of the clock that stamps completions; 0: none
     std::uint32_t min_inline_bytes{};        ///< bytes of header a send WQE must carry inline
 };
 
@@ -68,6 +69,8 @@ class Device {
     Result<MacAddress> mac() const;
     /// Name of the companion netdev of this port; empty if there is none.
     std::string netdev() const;
+    /// The clock that stamps completions, now, in ticks.
+    Result<std::uint64_t> clock_ticks() const;
     /// NUMA node, -1 if not known.
     int numa_node() const;
     /// A counter of `ports/N/hw_counters/`, such as out_of_buffer; ENOENT if the device has none of that

@@ -6,8 +6,6 @@
 #include "mlx5/receive_cqe.hpp"
 #include "mlx5/rings.hpp"
 
-#include <bit>
-
 namespace stride::mlx5 {
 
 /// One thread at a time. Indices are free-running; the doorbell record holds 24 bits of them.
@@ -18,16 +16,16 @@ class CqCursor {
         : first_{ring.cqes + (ring.cqe_bytes - sizeof(mlx5_cqe64))}
         , dbrec_{ring.dbrec}
         , entries_{ring.size.entries()}
-        , log_cqe_bytes_{static_cast<std::uint32_t>(std::countr_zero(ring.cqe_bytes))} {}
+        , cqe_bytes_{ring.cqe_bytes} {}
 
     std::uint32_t ci() const noexcept { return ci_; }
     RingSize size() const noexcept { return RingSize::at_least(entries_); }
-    std::size_t cqe_bytes() const noexcept { return std::size_t{1} << log_cqe_bytes_; }
+    std::size_t cqe_bytes() const noexcept { return cqe_bytes_; }
     /// The next `count` CQEs lie side by side: the ring does not wrap in them.
     bool side_by_side(std::uint32_t count) const noexcept { return slot(ci_) + count <= entries_; }
 
     const mlx5_cqe64* at(std::uint32_t index) const noexcept {
-        return reinterpret_cast<const mlx5_cqe64*>(first_ + (std::size_t{slot(index)} << log_cqe_bytes_));
+        return reinterpret_cast<const mlx5_cqe64*>(first_ + std::size_t{slot(index)} * cqe_bytes_);
     }
     /// The same; only places that the device has given over are to be written.
     mlx5_cqe64* writable(std::uint32_t index) const noexcept { return const_cast<mlx5_cqe64*>(at(index)); }
@@ -54,7 +52,7 @@ class CqCursor {
     be32* dbrec_{};
     std::uint32_t ci_{};
     std::uint32_t entries_{1}; ///< a power of two
-    std::uint32_t log_cqe_bytes_{6};
+    std::uint32_t cqe_bytes_{64};
 };
 
 } // namespace stride::mlx5

@@ -65,6 +65,9 @@ class CqeQuad {
     void store(std::uint32_t (&firsts)[5], std::uint32_t (&bytes)[4]) const noexcept {
         _mm_storeu_si128(reinterpret_cast<__m128i*>(firsts), firsts_);
         firsts[4] = end_;
+        store_bytes(bytes);
+    }
+    void store_bytes(std::uint32_t (&bytes)[4]) const noexcept {
         _mm_storeu_si128(reinterpret_cast<__m128i*>(bytes), bytes_);
     }
     /// Bit n: packet n is longer than `limit`.

@@ -104,6 +104,10 @@ inline std::uint32_t flags_rqpn(const mlx5_cqe64& cqe) noexcept {
 }
 /// UD: LID of the sender.
 inline std::uint16_t slid(const mlx5_cqe64& cqe) noexcept { return be16::from_wire(cqe.slid).host(); }
+/// Ticks of the device's clock when the packet came.
+inline std::uint64_t timestamp(const mlx5_cqe64& cqe) noexcept {
+    return be64::from_wire(cqe.timestamp).host();
+}
 /// hds_ip_ext: MLX5_CQE_L3_OK and MLX5_CQE_L4_OK.
 inline std::uint8_t checksum_bits(const mlx5_cqe64& cqe) noexcept {
     return cqe.hds_ip_ext & (MLX5_CQE_L3_OK | MLX5_CQE_L4_OK);

@@ -158,6 +158,17 @@ inline void describe_chain(rte_mbuf* m, const mlx5_cqe64& cqe, std::uint64_t fla
     m->data_len = first_bytes;
 }
 
+/// The time of arrival, in ticks of the device's clock, where the application looks for it.
+template <RxOffloads::Bits Offloads>
+[[gnu::always_inline]] inline void stamp(const RxQueueConfig& config, rte_mbuf* m,
+                                         const mlx5_cqe64& cqe) noexcept {
+    if constexpr (RxOffloads::from_bits(Offloads).has(RxOffload::timestamp)) {
+        const std::uint64_t ticks = mlx5::timestamp(cqe);
+        std::memcpy(reinterpret_cast<std::byte*>(m) + config.timestamp_offset, &ticks, sizeof ticks);
+        m->ol_flags |= config.timestamp_flag;
+    }
+}
+
 /// Bytes at the end of what the HCA wrote that are not part of the packet.
 template <RxOffloads::Bits Offloads>
 inline constexpr std::uint32_t trailer_bytes = RxOffloads::from_bits(Offloads).has(RxOffload::keep_crc) ? 4

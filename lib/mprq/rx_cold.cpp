@@ -171,7 +171,10 @@ bool expand_completions(RxQueueState& queue, const mlx5_cqe64& title) noexcept {
     const bool possible = mlx5::opcode_of(title.op_own) == MLX5_CQE_RESP_SEND && count != 0 &&
                           count <= queue.hot.cq.size().entries();
     if (possible) {
-        mlx5::expand_block(queue.hot.cq, count);
+        if (queue.config.offloads.has(RxOffload::rss_hash))
+            mlx5::expand_block<mlx5::HashMiniCqe>(queue.hot.cq, count);
+        else
+            mlx5::expand_block<mlx5::StrideMiniCqe>(queue.hot.cq, count);
         queue.counters.compressed.add(count);
     }
     return possible;

@@ -79,8 +79,8 @@ Status check_striding(const RxQueueConfig& config, const Geometry& shape, const 
     if (config.max_frame_bytes == 0 || config.max_frame_bytes > shape.max_frame_bytes)
         return invalid(config, strprintf("frames of %u bytes, planned for %u", config.max_frame_bytes,
                                          shape.max_frame_bytes));
-    if (config.compressed && config.offloads.has(RxOffload::rss_hash))
-        return invalid(config, "mini-CQEs have no RSS hash");
+    if (config.compressed && config.offloads.has(RxOffload::timestamp))
+        return invalid(config, "mini-CQEs have no timestamp");
     if (config.owner.register_memory == nullptr) return invalid(config, "the owner cannot register memory");
     const std::uint32_t room = room_of(config);
     const bool copies = config.always_copy || is_pinned(config);
@@ -187,7 +187,7 @@ bool bind_buffers(RxQueueState& queue) {
             ring.pool = made.value();
             queue.bound = &pool;
             queue.hot.bound_head_bytes = pool.layout().head_bytes;
-            queue.hot.bound_colour_mask = pool.layout().colour_mask;
+            queue.hot.bound_colour_mask_bytes = pool.layout().colour_mask * BindLayout::colour_bytes;
             return true;
         }
         why = made.error().what;

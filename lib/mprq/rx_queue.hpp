@@ -30,7 +30,8 @@ enum class RxOffload : std::uint32_t {
     rss_hash = 1U << 2,
     vlan_strip = 1U << 3, ///< the WQ strips; the tag is in the CQE
     keep_crc = 1U << 4,   ///< the WQ scatters the FCS: 4 bytes behind the data, not in pkt_len
-    datagram = 1U << 5,   ///< of a UD QP, single-packet queues: the sender is in tx_offload (DatagramSource)
+    timestamp = 1U << 5,  ///< of the device's clock, in the mbuf's dynamic field
+    datagram = 1U << 6,   ///< of a UD QP, single-packet queues: the sender is in tx_offload (DatagramSource)
 };
 using RxOffloads = Flags<RxOffload>;
 
@@ -67,8 +68,11 @@ struct RxQueueConfig {
     std::uint32_t headroom_bytes{default_headroom_bytes}; ///< guaranteed in attached packets
     bool always_copy{};                                   ///< for applications blind to external mbufs
     bool scatter{};                                       ///< a copied packet may take several mbufs
-    bool compressed{}; ///< the CQ may hold mini-CQEs (CSUM_STRIDX); not with rss_hash, which they lack
+    bool compressed{}; ///< the CQ may hold mini-CQEs (HASH with rss_hash, else CSUM_STRIDX); they have no
+                       ///< timestamp
     RxOffloads offloads{};
+    int timestamp_offset{};         ///< timestamp: of rte_mbuf_dyn_rx_timestamp_register
+    std::uint64_t timestamp_flag{}; ///< likewise
     RxQueueOwner owner{};
 
     static constexpr std::uint32_t copy_threshold_bound_bytes = 0; ///< 64 bytes copied: 21 cycles, bound: 17

@@ -53,9 +53,9 @@ struct alignas(64) RxHot {
 
     WqeBuffer* buffer{}; ///< of the current WQE
     Counter packets{}, bytes{}, attached_packets{}, copied_short{};
-    std::uint32_t wqes_due{};          ///< posted, doorbell not yet rung
-    std::uint32_t bound_head_bytes{};  ///< bound: mbuf -> stride, in strides of colour 0
-    std::uint32_t bound_colour_mask{}; ///< bound: stride n is of colour n & mask
+    std::uint32_t wqes_due{};                ///< posted, doorbell not yet rung
+    std::uint32_t bound_head_bytes{};        ///< bound: mbuf -> stride, in strides of colour 0
+    std::uint32_t bound_colour_mask_bytes{}; ///< bound: stride n's colour moves it by n * 64 & mask
     std::uint32_t log_strides_per_share{};
     bool broken{}; ///< recovery failed: nothing comes until it is tried again, or the queue restarted
 

@@ -141,6 +141,7 @@ inline rte_mbuf* take_packet(RxQueueState& queue, const mlx5_cqe64& cqe) noexcep
         return nullptr;
     }
     describe_chain<Offloads>(m, cqe, queue.hot.copy_flags);
+    stamp<Offloads>(queue.config, m, cqe);
     return m;
 }
 
@@ -171,7 +172,7 @@ std::uint16_t receive(void* queue_pointer, rte_mbuf** packets, std::uint16_t wan
     return taken;
 }
 
-constexpr std::size_t combinations = 1U << 6;
+constexpr std::size_t combinations = 1U << 7;
 
 template <std::size_t... Bits>
 constexpr std::array<RxBurst, combinations> make_table(std::index_sequence<Bits...>) noexcept {

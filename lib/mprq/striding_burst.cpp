@@ -55,6 +55,14 @@ class View {
     template <RxOffloads::Bits Offloads>
     [[gnu::always_inline]] void bind(Tally& tally, const mlx5_cqe64& cqe, std::uint32_t first,
                                      std::uint32_t bytes) noexcept;
+    template <RxOffloads::Bits Offloads>
+    [[gnu::always_inline]] void attach(Tally& tally, const mlx5_cqe64& cqe, StrideRange range,
+                                       std::uint32_t bytes, std::byte* start) noexcept;
+    std::byte* data(std::uint32_t stride) const noexcept { return strides_ + map_.data_offset(stride); }
+    /// So many bytes in front of a packet belong to no other.
+    [[gnu::always_inline]] bool has_headroom(std::uint32_t first, std::uint32_t bytes) const noexcept {
+        return data(first) - used_end_ >= bytes;
+    }
 
   private:
     RxHot& hot() const noexcept { return queue_.hot; }
@@ -64,11 +72,10 @@ class View {
         attached_ = hot().attached;
         used_end_ = hot().used_end;
     }
-    std::byte* data(std::uint32_t stride) const noexcept { return strides_ + map_.data_offset(stride); }
+    std::uint32_t colour_bytes_of(std::uint32_t stride) const noexcept {
+        return stride * BindLayout::colour_bytes & colour_mask_bytes_;
+    }
 
-    template <RxOffloads::Bits Offloads>
-    [[gnu::always_inline]] void attach(Tally& tally, const mlx5_cqe64& cqe, StrideRange range,
-                                       std::uint32_t bytes) noexcept;
     template <Place How>
     [[gnu::always_inline]] bool may_stay(StrideRange range) noexcept;
 
@@ -80,9 +87,15 @@ class View {
     const std::uint32_t copy_threshold_bytes_;
     const mlx5::StrideMap map_{hot().map};
     const std::uint64_t rearm_{word_of(hot().rearm)};
+    const std::uint32_t head_bytes_{hot().bound_head_bytes},
+        colour_mask_bytes_{hot().bound_colour_mask_bytes};
 };
 
 constexpr std::uint32_t prefetch_packets = 4;
+
+const mlx5_cqe64& cqe_at(const mlx5_cqe64* first, std::size_t step, std::size_t n) noexcept {
+    return *reinterpret_cast<const mlx5_cqe64*>(reinterpret_cast<const std::byte*>(first) + n * step);
+}
 
 template <RxOffloads::Bits Offloads>
 constexpr std::uint32_t length_of(std::uint32_t bytes) noexcept {
@@ -104,20 +117,20 @@ inline void View::copy(Tally& tally, const mlx5_cqe64& cqe, std::uint32_t first,
         std::memcpy(to + done, from + done, copy_block_bytes);
     while ((done += copy_block_bytes) < bytes);
     describe<Offloads>(m, cqe, rearm_, hot().copy_flags, length_of<Offloads>(bytes));
+    stamp<Offloads>(queue_.config, m, cqe);
     tally.take(m, length_of<Offloads>(bytes));
     ++tally.copied_short;
 }
 
-/// Points the reserve's next mbuf at the packet where the HCA wrote it. Its buffer starts behind what the
-/// packet in front owns and ends where the headroom of the one behind starts, so that neither can be written
-/// through this mbuf.
+/// Points the reserve's next mbuf at the packet where the HCA wrote it. Its buffer begins at `start`, behind
+/// what the packet in front owns, and ends where the headroom of the one behind starts, so that neither can
+/// be written through this mbuf.
 template <RxOffloads::Bits Offloads>
-inline void View::attach(Tally& tally, const mlx5_cqe64& cqe, StrideRange range,
-                         std::uint32_t bytes) noexcept {
+inline void View::attach(Tally& tally, const mlx5_cqe64& cqe, StrideRange range, std::uint32_t bytes,
+                         std::byte* start) noexcept {
     rte_mbuf* const m = *--top_;
     rte_prefetch0(top_[-std::ptrdiff_t{prefetch_packets}]);
     std::byte* const packet = data(range.first);
-    std::byte* const start = std::max(used_end_, packet - RTE_PKTMBUF_HEADROOM);
     std::byte* const next_headroom = strides_ + map_.offset(range.end()) - RTE_PKTMBUF_HEADROOM;
     std::byte* const end = std::max(packet + bytes, std::min(next_headroom, start + UINT16_MAX));
     m->buf_addr = start;
@@ -129,6 +142,7 @@ inline void View::attach(Tally& tally, const mlx5_cqe64& cqe, StrideRange range,
     // data_off is the word's low half: what is added stays in it.
     const std::uint64_t rearm = rearm_ - RTE_PKTMBUF_HEADROOM + static_cast<std::uint64_t>(packet - start);
     describe<Offloads>(m, cqe, rearm, RTE_MBUF_F_EXTERNAL, length_of<Offloads>(bytes));
+    stamp<Offloads>(queue_.config, m, cqe);
     tally.take(m, length_of<Offloads>(bytes));
 }
 
@@ -137,12 +151,13 @@ inline void View::attach(Tally& tally, const mlx5_cqe64& cqe, StrideRange range,
 template <RxOffloads::Bits Offloads>
 inline void View::bind(Tally& tally, const mlx5_cqe64& cqe, std::uint32_t first,
                        std::uint32_t bytes) noexcept {
-    const std::uint32_t colour_bytes = (first & hot().bound_colour_mask) * BindLayout::colour_bytes;
-    std::byte* const header = strides_ + map_.offset(first) - hot().bound_head_bytes - colour_bytes;
+    const std::uint32_t colour_bytes = colour_bytes_of(first);
+    std::byte* const header = strides_ + map_.offset(first) - head_bytes_ - colour_bytes;
     rte_prefetch0(header + map_.offset(BindLayout::max_colours)); // of the same colour
     auto* const m = reinterpret_cast<rte_mbuf*>(header);
     ++attached_;
     describe<Offloads>(m, cqe, rearm_ + map_.shift_bytes() + colour_bytes, 0, length_of<Offloads>(bytes));
+    stamp<Offloads>(queue_.config, m, cqe);
     tally.take(m, length_of<Offloads>(bytes));
 }
 
@@ -153,7 +168,7 @@ inline bool View::may_stay(StrideRange range) noexcept {
         find_replacement(queue_);
         if (hot().replacement == nullptr) return false;
     }
-    return How == Place::bound || data(range.first) - used_end_ >= hot().headroom_bytes;
+    return How == Place::bound || has_headroom(range.first, hot().headroom_bytes);
 }
 
 /// Copies a packet that can't stay in its place, for a reason that is counted. nullptr: dropped.
@@ -167,6 +182,7 @@ template <RxOffloads::Bits Offloads>
     if (!copy_instead(queue, m, hot.strides + hot.map.data_offset(first), m->pkt_len)) return nullptr;
     --hot.reserved;
     describe_chain<Offloads>(m, cqe, hot.copy_flags);
+    stamp<Offloads>(queue.config, m, cqe);
     return m;
 }
 
@@ -183,7 +199,8 @@ inline void View::hand_over(Tally& tally, const mlx5_cqe64& cqe, StrideRange ran
             hot().home[range.first] = 0;
             bind<Offloads>(tally, cqe, range.first, bytes);
         } else {
-            attach<Offloads>(tally, cqe, range, bytes);
+            attach<Offloads>(tally, cqe, range, bytes,
+                             std::max(used_end_, data(range.first) - RTE_PKTMBUF_HEADROOM));
         }
     } else {
         store();
@@ -193,6 +210,64 @@ inline void View::hand_over(Tally& tally, const mlx5_cqe64& cqe, StrideRange ran
         tally.take(m, m->pkt_len);
         ++tally.copied_long;
     }
+}
+
+/// What a four of packets came to, of which all are in their place: how many were handed over, their bytes.
+struct Handed {
+    std::size_t packets, bytes;
+};
+
+/// Hands over four mbufs side by side, each with the packet that lies in it. A function of its own, like the
+/// next: what one packet takes just fits the registers.
+template <RxOffloads::Bits Offloads>
+[[gnu::noinline]] Handed bind_four(RxQueueState& queue, rte_mbuf** packets, const mlx5_cqe64* cqe,
+                                   const std::uint32_t (&bytes)[4]) noexcept {
+    const RxHot& hot = queue.hot;
+    std::memset(hot.home + hot.consumed, 0, 4);
+    const std::size_t step = hot.cq.cqe_bytes(), pitch = hot.map.stride_bytes();
+    const std::size_t ahead = pitch * BindLayout::max_colours; // the next of the same colour
+    const std::uint32_t colour_mask_bytes = hot.bound_colour_mask_bytes;
+    const std::uint64_t rearm = word_of(hot.rearm) + hot.map.shift_bytes();
+    std::uint32_t colour = hot.consumed * BindLayout::colour_bytes;
+    std::byte* header = hot.strides + hot.map.offset(hot.consumed) - hot.bound_head_bytes;
+    const auto* at = reinterpret_cast<const std::byte*>(cqe);
+    std::size_t sum = 0;
+    for (std::size_t n = 0; n < 4; ++n) {
+        const std::uint32_t colour_bytes = colour & colour_mask_bytes;
+        std::byte* const place = header - colour_bytes;
+        rte_prefetch0(place + ahead);
+        auto* const m = reinterpret_cast<rte_mbuf*>(place);
+        const auto& one = *reinterpret_cast<const mlx5_cqe64*>(at);
+        const std::uint32_t length = length_of<Offloads>(bytes[n]);
+        describe<Offloads>(m, one, rearm + colour_bytes, 0, length);
+        stamp<Offloads>(queue.config, m, one);
+        packets[n] = m;
+        sum += length;
+        header += pitch;
+        at += step;
+        colour += BindLayout::colour_bytes;
+    }
+    queue.hot.attached += 4;
+    return {4, sum};
+}
+
+/// Hands four packets over where they are, up to the first that lacks its full headroom: where it is there, a
+/// packet's buffer starts at a place that does not depend on the packet in front.
+template <RxOffloads::Bits Offloads>
+[[gnu::noinline]] Handed attach_four(RxQueueState& queue, rte_mbuf** packets, const mlx5_cqe64* cqe,
+                                     const std::uint32_t* firsts, const std::uint32_t* bytes) noexcept {
+    const std::size_t step = queue.hot.cq.cqe_bytes();
+    Tally tally{.next = packets};
+    View view{queue};
+#pragma GCC unroll 4
+    for (std::size_t n = 0; n < 4; ++n) {
+        if (!view.has_headroom(firsts[n], RTE_PKTMBUF_HEADROOM)) [[unlikely]]
+            break;
+        view.attach<Offloads>(tally, cqe_at(cqe, step, n), {firsts[n], firsts[n + 1] - firsts[n]}, bytes[n],
+                              view.data(firsts[n]) - RTE_PKTMBUF_HEADROOM);
+    }
+    view.store();
+    return {static_cast<std::size_t>(tally.next - packets), tally.bytes};
 }
 
 /// Four completions at once, all of them packets that follow each other within the WQE. False: not so, or not
@@ -209,38 +284,36 @@ template <RxOffloads::Bits Offloads, Place How>
         return false;
     std::uint32_t firsts[5], bytes[4];
     quad.store(firsts, bytes);
-    const auto each = [&](auto&& hand_over) __attribute__((always_inline)) {
-#pragma GCC unroll 4
-        for (std::uint32_t n = 0; n < 4; ++n) {
-            const auto* at = reinterpret_cast<const std::byte*>(cqe) + n * step;
-            hand_over(*reinterpret_cast<const mlx5_cqe64*>(at), n);
-        }
-    };
-    View view{queue};
     const unsigned longer = quad.longer_than(hot.copy_threshold_bytes);
-    if (longer == 0) {
-        each([&](const mlx5_cqe64& one, std::uint32_t n) {
-            view.copy<Offloads>(tally, one, firsts[n], bytes[n]);
-        });
-    } else if (longer == 0xf && How == Place::bound && hot.replacement != nullptr &&
-               quad.end() - firsts[0] == 4) {
-        std::memset(hot.home + firsts[0], 0, 4);
-        each([&](const mlx5_cqe64& one, std::uint32_t n) {
-            view.bind<Offloads>(tally, one, firsts[n], bytes[n]);
-        });
+    std::size_t taken = 4;
+    if (longer == 0xf && hot.replacement != nullptr &&
+        (How == Place::attached || quad.end() - firsts[0] == 4)) {
+        Handed handed;
+        if constexpr (How == Place::bound)
+            handed = bind_four<Offloads>(queue, tally.next, cqe, bytes);
+        else
+            handed = attach_four<Offloads>(queue, tally.next, cqe, firsts, bytes);
+        taken = handed.packets;
+        tally.next += taken;
+        tally.bytes += handed.bytes;
     } else {
-        for (std::uint32_t n = 0; n < 4; ++n) {
-            const auto* at = reinterpret_cast<const std::byte*>(cqe) + n * step;
-            view.hand_over<Offloads, How>(tally, *reinterpret_cast<const mlx5_cqe64*>(at),
-                                          {firsts[n], firsts[n + 1] - firsts[n]}, bytes[n]);
+        View view{queue};
+        if (longer == 0) {
+#pragma GCC unroll 4
+            for (std::uint32_t n = 0; n < 4; ++n)
+                view.copy<Offloads>(tally, cqe_at(cqe, step, n), firsts[n], bytes[n]);
+        } else {
+            for (std::uint32_t n = 0; n < 4; ++n)
+                view.hand_over<Offloads, How>(tally, cqe_at(cqe, step, n),
+                                              {firsts[n], firsts[n + 1] - firsts[n]}, bytes[n]);
         }
+        view.store();
     }
-    view.store();
-    hot.cq.consume(4);
-    hot.consumed = quad.end();
-    if (hot.consumed == hot.map.strides()) [[unlikely]]
+    hot.cq.consume(static_cast<std::uint32_t>(taken));
+    hot.consumed = firsts[taken];
+    if (hot.consumed == hot.limits.strides) [[unlikely]]
         finish_wqe(queue);
-    return true;
+    return taken != 0;
 }
 
 /// The completion is one packet that we can hand over: what it claims fits the WQE and our limits.
@@ -301,7 +374,7 @@ std::uint16_t receive(void* queue_pointer, rte_mbuf** packets, std::uint16_t wan
     return taken;
 }
 
-constexpr std::size_t combinations = 1U << 5;
+constexpr std::size_t combinations = 1U << 6;
 
 template <Place How, std::size_t... Bits>
 constexpr std::array<RxBurst, combinations> make_table(std::index_sequence<Bits...>) noexcept {

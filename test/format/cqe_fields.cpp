@@ -81,13 +81,12 @@ const std::vector<Agreement> doorbell_fields{
     AGREE(CqDoorbell, arm_consumer_index, CqDoorbellRecord, arm, 23, 0),
 };
 
-/// Compressed completions: mlx5dv.h has no structure for them, so the driver declares its own. The hash of
-/// format HASH stands where checksum and stride index stand.
+/// Compressed completions: mlx5dv.h has no structure for them, so the driver declares its own.
 const std::vector<Agreement> mini_fields{
-    AGREE(MiniCqe, checksum, mlx5::MiniCqe, checksum, 15, 0),
-    AGREE(MiniCqe, stride_index, mlx5::MiniCqe, stride_index, 15, 0),
-    AGREE_IN(MiniCqe, rx_hash_result, mlx5::MiniCqe, checksum, 0, 4, 31, 0),
-    AGREE(MiniCqe, byte_count, mlx5::MiniCqe, byte_cnt, 31, 0),
+    AGREE(MiniCqe, checksum, mlx5::StrideMiniCqe, checksum, 15, 0),
+    AGREE(MiniCqe, stride_index, mlx5::StrideMiniCqe, stride_index, 15, 0),
+    AGREE(MiniCqe, rx_hash_result, mlx5::HashMiniCqe, rx_hash_result, 31, 0),
+    AGREE(MiniCqe, byte_count, mlx5::StrideMiniCqe, byte_cnt, 31, 0),
 };
 
 } // namespace

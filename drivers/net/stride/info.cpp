@@ -77,6 +77,7 @@ std::uint64_t rx_offload_capabilities(const Port& port) noexcept {
     if (hash_types_of(caps) != 0) offloads |= RTE_ETH_RX_OFFLOAD_RSS_HASH;
     if (caps.vlan_strip) offloads |= RTE_ETH_RX_OFFLOAD_VLAN_STRIP;
     if (caps.scatter_fcs) offloads |= RTE_ETH_RX_OFFLOAD_KEEP_CRC;
+    if (caps.clock_khz != 0) offloads |= RTE_ETH_RX_OFFLOAD_TIMESTAMP;
     return offloads;
 }
 
@@ -132,6 +133,20 @@ const std::uint32_t* packet_types(std::size_t& count) noexcept {
                                               RTE_PTYPE_UNKNOWN};
     count = std::size(types) - 1;
     return types;
+}
+
+int ptypes_set(rte_eth_dev* dev, std::uint32_t mask) noexcept {
+    port_of(dev).packet_types = mask != 0;
+    return 0;
+}
+
+int read_clock(rte_eth_dev* dev, std::uint64_t* ticks) noexcept {
+    const Port& port = port_of(dev);
+    if (port.device->caps().clock_khz == 0) return -ENOTSUP;
+    auto now = port.device->clock_ticks();
+    if (!now) return to_errno(port, "read clock", now.take_error());
+    *ticks = now.value();
+    return 0;
 }
 
 int rx_burst_mode_get(rte_eth_dev* dev, std::uint16_t queue, rte_eth_burst_mode* mode) noexcept {

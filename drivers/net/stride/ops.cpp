@@ -17,6 +17,8 @@ eth_dev_ops make_ops() noexcept {
     ops.fw_version_get = fw_version_get;
     ops.rx_burst_mode_get = rx_burst_mode_get;
     ops.tx_burst_mode_get = tx_burst_mode_get;
+    ops.dev_ptypes_set = ptypes_set;
+    ops.read_clock = read_clock;
 
     ops.rx_queue_setup = rx_queue_setup;
     ops.rx_queue_release = rx_queue_release;

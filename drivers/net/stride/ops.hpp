@@ -16,6 +16,9 @@ int dev_infos_get(rte_eth_dev* dev, rte_eth_dev_info* info) noexcept;
 int fw_version_get(rte_eth_dev* dev, char* text, std::size_t size) noexcept;
 int rx_burst_mode_get(rte_eth_dev* dev, std::uint16_t queue, rte_eth_burst_mode* mode) noexcept;
 int tx_burst_mode_get(rte_eth_dev* dev, std::uint16_t queue, rte_eth_burst_mode* mode) noexcept;
+/// 0: queues started from now on leave packet types out.
+int ptypes_set(rte_eth_dev* dev, std::uint32_t mask) noexcept;
+int read_clock(rte_eth_dev* dev, std::uint64_t* ticks) noexcept;
 std::uint64_t rx_offload_capabilities(const Port& port) noexcept;
 std::uint64_t tx_offload_capabilities(const Port& port) noexcept;
 

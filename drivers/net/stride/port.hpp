@@ -54,6 +54,8 @@ struct RxSlot {
     rte_mempool* pool{};
     std::uint64_t offloads{};
     bool deferred{};                     ///< not started with the port
+    int timestamp_offset{};              ///< in mbufs, with the timestamp offload
+    std::uint64_t timestamp_flag{};      ///< likewise
     std::uint8_t avail_thresh{};         ///< spare buffers to be told of, per cent; 0: not
     std::atomic<bool> spare_low{};       ///< told, and not asked for yet
     mprq::RxStats past{};                ///< of earlier starts
@@ -99,6 +101,7 @@ struct Port {
     std::optional<mbufqp::OpaVnicPort> opa_vnic{}; ///< of the last start
     std::unique_ptr<IpoibInterface> ipoib{};       ///< encap=ipoib
     RssConfig rss{};
+    bool packet_types{true};                  ///< filled in by queues made from now on
     std::vector<ibv::MacAddress> multicast{}; ///< set_mc_addr_list
     std::mutex mutex{};                       ///< guards `running` of the slots against readers of statistics
     std::vector<std::unique_ptr<RxSlot>> rxqs{};

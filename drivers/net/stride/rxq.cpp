@@ -7,6 +7,9 @@
 
 #include <infiniband/mlx5dv.h>
 
+#include <rte_errno.h>
+#include <rte_mbuf_dyn.h>
+
 #include <algorithm>
 
 namespace stride::pmd {
@@ -56,23 +59,26 @@ bool ready_wq(void* context) noexcept {
 }
 
 mprq::RxOffloads offload_flags(std::uint64_t offloads) noexcept {
-    mprq::RxOffloads flags{mprq::RxOffload::packet_type};
+    mprq::RxOffloads flags{};
     if ((offloads & RTE_ETH_RX_OFFLOAD_CHECKSUM) != 0) flags |= mprq::RxOffload::checksum;
     if ((offloads & RTE_ETH_RX_OFFLOAD_RSS_HASH) != 0) flags |= mprq::RxOffload::rss_hash;
     if ((offloads & RTE_ETH_RX_OFFLOAD_VLAN_STRIP) != 0) flags |= mprq::RxOffload::vlan_strip;
     if ((offloads & RTE_ETH_RX_OFFLOAD_KEEP_CRC) != 0) flags |= mprq::RxOffload::keep_crc;
+    if ((offloads & RTE_ETH_RX_OFFLOAD_TIMESTAMP) != 0) flags |= mprq::RxOffload::timestamp;
     return flags;
 }
 
 /// A striding RQ takes RAW_PACKET traffic only.
 bool may_stride(const Port& port) noexcept { return !port.ipoib && port.device->caps().striding.raw_packet; }
 
-/// Mini-CQEs have no RSS hash.
-bool compresses(const RxSlot& slot) noexcept {
-    const ibv::Caps& caps = slot.port->device->caps();
-    return slot.port->args.cqe_compression && may_stride(*slot.port) &&
-           (caps.cqe_compression_formats & MLX5DV_CQE_RES_FORMAT_CSUM_STRIDX) != 0 &&
-           (slot.offloads & RTE_ETH_RX_OFFLOAD_RSS_HASH) == 0;
+/// The mini-CQEs that say what the queue reports; 0: not wanted, or the device has none (a timestamp never is
+/// in one).
+std::uint32_t compression_format(const RxSlot& slot) noexcept {
+    const bool wanted = slot.port->args.cqe_compression && may_stride(*slot.port) &&
+                        (slot.offloads & RTE_ETH_RX_OFFLOAD_TIMESTAMP) == 0;
+    const bool hash = (slot.offloads & RTE_ETH_RX_OFFLOAD_RSS_HASH) != 0;
+    const std::uint32_t format = hash ? MLX5DV_CQE_RES_FORMAT_HASH : MLX5DV_CQE_RES_FORMAT_CSUM_STRIDX;
+    return wanted ? format & slot.port->device->caps().cqe_compression_formats : 0;
 }
 
 std::uint32_t frame_bytes(const RxSlot& slot) noexcept {
@@ -92,8 +98,11 @@ mprq::RxQueueConfig config_of(RxSlot& slot) noexcept {
     config.headroom_bytes = RTE_PKTMBUF_HEADROOM;
     config.always_copy = args.copy_threshold_bytes == Args::copy_all;
     config.scatter = (slot.offloads & RTE_ETH_RX_OFFLOAD_SCATTER) != 0;
-    config.compressed = compresses(slot);
+    config.compressed = compression_format(slot) != 0;
     config.offloads = offload_flags(slot.offloads);
+    if (slot.port->packet_types) config.offloads |= mprq::RxOffload::packet_type;
+    config.timestamp_offset = slot.timestamp_offset;
+    config.timestamp_flag = slot.timestamp_flag;
     if (slot.port->ipoib) config.offloads |= mprq::RxOffload::datagram;
     config.owner = {&slot, register_memory, lkey_of, reset_wq, ready_wq, spare_low};
     return config;
@@ -170,16 +179,15 @@ Status create_and_ready(RxSlot& slot) {
     if (!shape->warning.empty() && slot.id == 0) // the queues of a port are alike: one line is enough
         log_line(LogLevel::warning, "port %u: %s", slot.port->data->port_id, shape->warning.c_str());
     const std::shared_ptr<ibv::Device>& device = slot.port->device;
-    const std::uint32_t format = compresses(slot) ? MLX5DV_CQE_RES_FORMAT_CSUM_STRIDX : 0;
     std::optional<ibv::CompletionChannel> channel;
     if (slot.port->data->dev_conf.intr_conf.rxq != 0) {
         auto made = ibv::CompletionChannel::create(device);
         if (!made) return made.take_error();
         channel.emplace(std::move(made).value());
     }
-    auto cq = ibv::Cq::create(
-        device,
-        {.cqes = shape->cqes, .compression_format = format, .channel = channel ? channel->get() : nullptr});
+    auto cq = ibv::Cq::create(device, {.cqes = shape->cqes,
+                                       .compression_format = compression_format(slot),
+                                       .channel = channel ? channel->get() : nullptr});
     if (!cq) return cq.take_error();
     auto rq = create_ring(*slot.port, cq.value(), shape->rq);
     if (!rq) return rq.take_error();
@@ -203,6 +211,13 @@ Status create_and_ready(RxSlot& slot) {
 
 Error named(const RxSlot& slot, const Status& status) {
     return Error{status.error().code, strprintf("rxq %u: %s", slot.id, status.error().what.c_str())};
+}
+
+/// Where the application finds timestamps; the same for all ports and queues.
+Status find_timestamps(RxSlot& slot) {
+    if ((slot.offloads & RTE_ETH_RX_OFFLOAD_TIMESTAMP) == 0) return {};
+    if (rte_mbuf_dyn_rx_timestamp_register(&slot.timestamp_offset, &slot.timestamp_flag) == 0) return {};
+    return Error{rte_errno, "no room for a timestamp in mbufs"};
 }
 
 Status check_setup(const RxSlot& slot) {
@@ -261,6 +276,7 @@ int rx_queue_setup(rte_eth_dev* dev, std::uint16_t queue, std::uint16_t descript
     slot->offloads = conf->offloads | dev->data->dev_conf.rxmode.offloads;
     slot->deferred = conf->rx_deferred_start != 0;
     auto status = check_setup(*slot);
+    if (status) status = find_timestamps(*slot);
     if (status) {
         if (auto shape = shape_of(*slot); !shape) status = shape.take_error();
     }

@@ -103,12 +103,31 @@ TEST_F(Compressed, CompletionsOfABlockAreCountedWhenTheQueueStops) {
     EXPECT_EQ(queue->stats().discarded_at_stop, 20U);
 }
 
-TEST_F(Compressed, QueueThatReportsTheHashRefusesMiniCqesThatLackIt) {
-    set_up({});
-    RxQueueConfig wanted = config();
-    wanted.compressed = true;
-    wanted.offloads = RxOffloads{RxOffload::rss_hash};
-    EXPECT_FALSE(RxQueue::create_striding(wanted, shape, hca->cq_ring, hca->rq_ring).ok());
+TEST_F(Compressed, HashFormatGivesAll32BitsOfEachHashAndFindsEachPacket) {
+    set_up(
+        {.log_strides = 7, .mbufs = 1023, .compressed = true, .offloads = RxOffloads{RxOffload::rss_hash}});
+    const FakeHca::Edit hashed = [](mlx5_cqe64& title) {
+        reinterpret_cast<std::byte*>(&title)[mlx5::cqe_rx_hash_type_offset] = std::byte{0xc1};
+    };
+    std::uint32_t n = 0;
+    for (std::uint32_t size = 1; size <= 30; ++size) {
+        if (hca->next_stride() + 2 * size > shape.strides_per_wqe())
+            hca->fill(shape.strides_per_wqe() - hca->next_stride());
+        std::vector<std::uint32_t> hashes;
+        for (std::uint32_t i = 0; i < size; ++i)
+            hashes.push_back((n + i + 1) * 0x9e3779b1U);
+        hca->receive_compressed(frames(n, size, 100 * (size % 3 + 1)), hashed, hashes);
+        std::vector<rte_mbuf*> packets = burst(64);
+        ASSERT_EQ(packets.size(), size);
+        for (rte_mbuf* m : packets) {
+            EXPECT_NE(m->ol_flags & RTE_MBUF_F_RX_RSS_HASH, 0U);
+            EXPECT_EQ(m->hash.rss, (n + 1) * 0x9e3779b1U);
+            expect_packet(m, n, 100 * (size % 3 + 1) + n % 7);
+            ++n;
+        }
+        free_all(packets);
+    }
+    expect_sums_up(n);
 }
 
 } // namespace

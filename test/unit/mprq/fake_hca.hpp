@@ -106,15 +106,19 @@ class FakeHca {
         complete(strides, mlx5::StridingByteCount::make(false, strides, bytes), edit);
         return true;
     }
-    /// Receives frames that fit one WQE, and writes one block of mini-CQEs for them (CSUM_STRIDX).
-    void receive_compressed(const std::vector<std::vector<std::byte>>& frames, const Edit& edit = {}) {
+    /// Receives frames that fit one WQE, and writes one block of mini-CQEs for them: CSUM_STRIDX, or HASH
+    /// with the hashes given.
+    void receive_compressed(const std::vector<std::vector<std::byte>>& frames, const Edit& edit = {},
+                            const std::vector<std::uint32_t>& hashes = {}) {
         const std::uint32_t title_index = cq_pi_;
+        const std::uint32_t first_stride = next_stride_;
         std::vector<std::array<std::uint32_t, 2>> minis;
         for (const auto& frame : frames) {
             const auto bytes = static_cast<std::uint32_t>(frame.size());
             const std::uint32_t strides = (bytes + shape_.stride_bytes() - 1) / shape_.stride_bytes();
             std::memcpy(stride_address(next_stride_), frame.data(), bytes);
-            minis.push_back({be32{next_stride_}.wire(), be32{strides << 16 | bytes}.wire()});
+            const std::uint32_t said = hashes.empty() ? next_stride_ : hashes[minis.size()];
+            minis.push_back({be32{said}.wire(), be32{strides << 16 | bytes}.wire()});
             next_stride_ += strides;
         }
         EXPECT_LE(next_stride_, shape_.strides_per_wqe());
@@ -124,6 +128,7 @@ class FakeHca {
                                 (at - n) * 8,
                             &minis[at], 8);
         mlx5_cqe64 title{};
+        title.wqe_counter = be16{static_cast<std::uint16_t>(first_stride)}.wire();
         title.byte_cnt = be32{static_cast<std::uint32_t>(minis.size())}.wire();
         title.op_own = static_cast<std::uint8_t>(MLX5_CQE_RESP_SEND << 4 | 3 << 2);
         if (edit) edit(title);

@@ -2,6 +2,7 @@
 /// What mbufs say of their packets, for every combination of offloads.
 #include "rx_fixture.hpp"
 
+#include <rte_mbuf_dyn.h>
 #include <rte_mbuf_ptype.h>
 
 namespace stride::mprq::test {
@@ -17,12 +18,15 @@ void describe_tcp(mlx5_cqe64& cqe) {
     cqe.hds_ip_ext = MLX5_CQE_L2_OK | MLX5_CQE_L3_OK | MLX5_CQE_L4_OK;
     cqe.l4_hdr_type_etc = 4 << 4 | MLX5_CQE_L3_HDR_TYPE_IPV4 << 2 | 1; // TCP, IPv4, VLAN stripped
     cqe.vlan_info = be16{0x6123}.wire();
+    cqe.timestamp = be64{0x0123456789abcdefULL}.wire();
 }
 
 TEST_F(Metadata, EveryCombinationOfOffloadsFillsItsFieldsAndNoOthers) {
-    for (std::uint32_t bits = 0; bits < 16; ++bits)
+    const RxOffloads stamped{RxOffload::timestamp};
+    for (std::uint32_t bits = 0; bits < 32; ++bits)
         for (const std::uint32_t bytes : {100U, 1000U}) {
-            const RxOffloads on = RxOffloads::from_bits(bits);
+            const RxOffloads on =
+                bits < 16 ? RxOffloads::from_bits(bits) : RxOffloads::from_bits(bits - 16) | stamped;
             set_up({.offloads = on});
             ASSERT_TRUE(hca->receive(frame_of(0, bytes), describe_tcp));
             std::vector<rte_mbuf*> packets = burst();
@@ -33,7 +37,10 @@ TEST_F(Metadata, EveryCombinationOfOffloadsFillsItsFieldsAndNoOthers) {
                 flags |= RTE_MBUF_F_RX_IP_CKSUM_GOOD | RTE_MBUF_F_RX_L4_CKSUM_GOOD;
             if (on.has(RxOffload::rss_hash)) flags |= RTE_MBUF_F_RX_RSS_HASH;
             if (on.has(RxOffload::vlan_strip)) flags |= RTE_MBUF_F_RX_VLAN | RTE_MBUF_F_RX_VLAN_STRIPPED;
+            if (on.has(RxOffload::timestamp)) flags |= timestamp_flag;
             EXPECT_EQ(m.ol_flags, flags);
+            EXPECT_EQ(*RTE_MBUF_DYNFIELD(&m, timestamp_offset, const std::uint64_t*),
+                      on.has(RxOffload::timestamp) ? 0x0123456789abcdefULL : 0U);
             EXPECT_EQ(m.packet_type,
                       on.has(RxOffload::packet_type)
                           ? RTE_PTYPE_L2_ETHER | RTE_PTYPE_L3_IPV4_EXT_UNKNOWN | RTE_PTYPE_L4_TCP

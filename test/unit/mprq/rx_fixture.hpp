@@ -72,7 +72,9 @@ class RxFixture : public ::testing::Test {
                 .always_copy = setup.always_copy,
                 .scatter = setup.scatter,
                 .compressed = setup.compressed,
-                .offloads = setup.offloads};
+                .offloads = setup.offloads,
+                .timestamp_offset = timestamp_offset,
+                .timestamp_flag = timestamp_flag};
     }
     void make_pool() {
         static int number = 0;
@@ -82,6 +84,9 @@ class RxFixture : public ::testing::Test {
                                               setup.pool_ops);
         ASSERT_NE(pool, nullptr);
     }
+
+    static constexpr int timestamp_offset = offsetof(rte_mbuf, dynfield1);
+    static constexpr std::uint64_t timestamp_flag = 1ULL << 30;
 
     std::vector<rte_mbuf*> burst(std::uint16_t wanted = 64) {
         std::vector<rte_mbuf*> packets(wanted);

@@ -3,6 +3,7 @@
 #include "ethdev_fixture.hpp"
 
 #include <rte_ip.h>
+#include <rte_mbuf_dyn.h>
 #include <rte_udp.h>
 
 #include <cstring>
@@ -55,6 +56,46 @@ TEST_F(EthdevOffload, ReceiveChecksumsTellGoodFromBad) {
     ASSERT_NE(got, nullptr);
     EXPECT_NE(got->ol_flags & RTE_MBUF_F_RX_IP_CKSUM_MASK, RTE_MBUF_F_RX_IP_CKSUM_GOOD);
     rte_pktmbuf_free(got);
+}
+
+TEST_F(EthdevOffload, TimestampsAreOfTheDeviceClockAndNeverGoBack) {
+    rte_eth_dev_info info{};
+    ASSERT_EQ(rte_eth_dev_info_get(a_, &info), 0);
+    ASSERT_NE(info.rx_offload_capa & RTE_ETH_RX_OFFLOAD_TIMESTAMP, 0U);
+    bring_up(a_, {.rx_offloads = RTE_ETH_RX_OFFLOAD_TIMESTAMP});
+    bring_up(b_);
+    int offset = 0;
+    std::uint64_t flag = 0, clock = 0, last = 0;
+    ASSERT_EQ(rte_mbuf_dyn_rx_timestamp_register(&offset, &flag), 0);
+    for (std::uint32_t n = 0; n < 200; ++n) {
+        ASSERT_EQ(rte_eth_read_clock(a_, &clock), 0);
+        rte_mbuf* got = pass(frame({.number = n, .bytes = n % 2 == 0 ? 100U : 1000U}));
+        ASSERT_NE(got, nullptr);
+        EXPECT_NE(got->ol_flags & flag, 0U);
+        const std::uint64_t stamp = *RTE_MBUF_DYNFIELD(got, offset, std::uint64_t*);
+        EXPECT_LE(clock, stamp);
+        EXPECT_LT(last, stamp);
+        last = stamp;
+        rte_pktmbuf_free(got);
+    }
+    // What the clock shows is behind at times; it gets there.
+    for (unsigned reads = 0; clock < last && reads < 1000000; ++reads)
+        ASSERT_EQ(rte_eth_read_clock(a_, &clock), 0);
+    EXPECT_GE(clock, last);
+}
+
+TEST_F(EthdevOffload, PacketTypesNobodyWantsAreLeftOut) {
+    bring_up(b_);
+    for (const std::uint32_t mask : {0U, unsigned{RTE_PTYPE_ALL_MASK}}) {
+        ASSERT_EQ(configure(a_, {}), 0);
+        ASSERT_EQ(rte_eth_dev_set_ptypes(a_, mask, nullptr, 0), 0);
+        ASSERT_EQ(rte_eth_dev_start(a_), 0);
+        rte_mbuf* got = pass(frame({.bytes = 300}));
+        ASSERT_NE(got, nullptr);
+        EXPECT_EQ(got->packet_type != 0, mask != 0);
+        rte_pktmbuf_free(got);
+        ASSERT_EQ(rte_eth_dev_stop(a_), 0);
+    }
 }
 
 TEST_F(EthdevOffload, RssHashDiffersByFlowAndIsTheSameForOne) {
