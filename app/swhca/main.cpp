@@ -85,7 +85,12 @@ std::string preload_list(const std::string& library) {
         list += name + ":";
         // Programs that are not ours may leak what they like, and fork when they have threads.
         setenv("ASAN_OPTIONS", "detect_leaks=0", 0);
-        setenv("TSAN_OPTIONS", "die_after_fork=0", 0);
+        // Nor may the runtime take signals before its threads are known: libswhca.so stands between it and
+        // sigaction.
+        setenv(
+            "TSAN_OPTIONS",
+            "die_after_fork=0:handle_segv=0:handle_sigbus=0:handle_abort=0:handle_sigill=0:handle_sigfpe=0",
+            0);
     }
     list += library;
     if (const char* before = std::getenv("LD_PRELOAD"); before != nullptr && *before != '\0')
