@@ -61,6 +61,22 @@ class OtherPools(unittest.TestCase):
         return forwarding
 
 
+class Compression(unittest.TestCase):
+    """cqe_compression=1: completions come as mini-CQEs."""
+
+    def test_compression(self):
+        """compressed completions, without and with the RSS hash: frames come out as they went in"""
+        for queues in (1, 2):  # testpmd asks for the hash where there are several
+            with self.subTest(queues=queues), Forwarding(CAPTURE, driver_args=",cqe_compression=1", queues=queues) as forwarding:
+                forwarding.run()
+                compressed = forwarding.testpmd.xstats(0)["rx_compressed_cqes"]
+                self.assertEqual(forwarding.missing_mbufs(), 0)
+            self.assertGreater(compressed, forwarding.expected // 4)
+            self.assertRegex(pcap_diff(CAPTURE, forwarding.out, *(["--any-order"] if queues > 1 else [])), "^identical")
+            self.assertEqual(forwarding.report["broken_rules"], {})
+            forwarding.cleanup()
+
+
 class ChangedDevices(unittest.TestCase):
     """The driver takes what the device offers today."""
 
