@@ -23,45 +23,39 @@ class SentRun {
         : home_{first->pool} {}
 
     void add(const rte_mbuf* mbuf) noexcept {
-        flags_ |= mbuf->ol_flags;
+        words_ = _mm_or_si128(words_, mbuf_words(mbuf));
+        if constexpr (!fast_free)
+            other_pools_ =
+                _mm_or_si128(other_pools_, _mm_xor_si128(load_two(&mbuf->pool, &mbuf->pool), homes()));
+    }
+    void add(const FourMbufs& four) noexcept {
+        words_ = _mm_or_si128(words_, four.words());
         if constexpr (!fast_free) {
-            counts_ |= rearm_word(mbuf);
-            other_pools_ |=
-                reinterpret_cast<std::uintptr_t>(mbuf->pool) ^ reinterpret_cast<std::uintptr_t>(home_);
+            const __m128i others01 = _mm_xor_si128(load_two(&four.m0->pool, &four.m1->pool), homes());
+            const __m128i others23 = _mm_xor_si128(load_two(&four.m2->pool, &four.m3->pool), homes());
+            other_pools_ = _mm_or_si128(other_pools_, _mm_or_si128(others01, others23));
         }
     }
-    void add(rte_mbuf* const* mbufs, const FourMbufs& four) noexcept {
-        flags_of_two_ = _mm_or_si128(flags_of_two_, _mm_or_si128(four.flags01, four.flags23));
-        if constexpr (!fast_free) {
-            counts_of_two_ = _mm_or_si128(counts_of_two_, _mm_or_si128(four.rearm01, four.rearm23));
-            const __m128i home =
-                _mm_set1_epi64x(static_cast<long long>(reinterpret_cast<std::uintptr_t>(home_)));
-            const __m128i pools01 = load_two(&mbufs[0]->pool, &mbufs[1]->pool);
-            const __m128i pools23 = load_two(&mbufs[2]->pool, &mbufs[3]->pool);
-            const __m128i others = _mm_or_si128(_mm_xor_si128(pools01, home), _mm_xor_si128(pools23, home));
-            other_pools_of_two_ = _mm_or_si128(other_pools_of_two_, others);
-        }
-    }
+    /// Bits that any of the mbufs has, as mbuf_words() has them.
+    __m128i words() const noexcept { return words_; }
     /// The pool of all; nullptr: some have to be looked at again.
     rte_mempool* home() const noexcept {
-        if (((flags_ | fold(flags_of_two_)) & (RTE_MBUF_F_INDIRECT | RTE_MBUF_F_EXTERNAL)) != 0)
-            return nullptr;
+        if ((high_half(words_) & (RTE_MBUF_F_INDIRECT | RTE_MBUF_F_EXTERNAL)) != 0) return nullptr;
         if constexpr (!fast_free) {
             // A reference count or number of segments above 1 leaves another bit.
-            const std::uint64_t counts = (counts_ | fold(counts_of_two_)) >> 16 & 0xffffffffU;
-            if (counts != 0x10001U || (other_pools_ | fold(other_pools_of_two_)) != 0) return nullptr;
+            const std::uint64_t counts = low_half(words_) >> 16 & 0xffffffffU;
+            if (counts != 0x10001U || _mm_testz_si128(other_pools_, other_pools_) == 0) return nullptr;
         }
         return home_;
     }
 
   private:
-    static std::uint64_t fold(__m128i two) noexcept {
-        return static_cast<std::uint64_t>(_mm_cvtsi128_si64(_mm_or_si128(two, _mm_unpackhi_epi64(two, two))));
+    __m128i homes() const noexcept {
+        return _mm_set1_epi64x(static_cast<long long>(reinterpret_cast<std::uintptr_t>(home_)));
     }
 
     rte_mempool* home_;
-    std::uint64_t flags_{}, counts_{}, other_pools_{};
-    __m128i flags_of_two_{}, counts_of_two_{}, other_pools_of_two_{};
+    __m128i words_{}, other_pools_{};
 };
 
 } // namespace stride::mbufqp

@@ -8,6 +8,7 @@
 
 #include "mbufqp/encap/header.hpp"
 #include "mbufqp/four_mbufs.hpp"
+#include "mbufqp/inline_copy.hpp"
 #include "mbufqp/mbuf_free.hpp"
 #include "mbufqp/sent_run.hpp"
 #include "mbufqp/tso.hpp"
@@ -177,26 +178,47 @@ class Burst {
         to = session;
         return taken;
     }
-    /// Whole fours from the front, as long as all four are for the session and under the key of the last
-    /// packet.
+    /// Whole fours from the front if all of them are for the session and under the key of the last packet;
+    /// else none, and no more is tried in this burst.
     std::uint32_t fill_by_four(Session& session, rte_mbuf** mbufs) noexcept {
-        const std::uint32_t span = hot_.max_frame_bytes - Encap::min_frame_bytes;
-        const FrameKeys keys{key_, hot_.max_frame_bytes};
+        FrameLimits limits{key_, Encap::min_frame_bytes, hot_.max_frame_bytes};
+        const std::uint32_t count = session.count & ~3U;
+        if (!by_four_ || count == 0 || !limits.any()) return 0;
+        const __m128i lkeys = _mm_set1_epi32(static_cast<int>(key_.lkey.wire()));
+        Sent sent = session.sent;
+        std::byte* const ds = session.ds;
         __m128i bytes = _mm_setzero_si128();
-        std::uint32_t taken = 0;
-        for (; taken + 4 <= session.count; taken += 4) {
-            const FourMbufs four{mbufs + taken};
-            if (!four.fit(Encap::min_frame_bytes, span, keys)) break;
-            if (session_flags != 0 && !four.have_flags(session.flags, session_flags)) break;
-            if (multi_segment && !four.unchained()) break;
-            four.write(session.ds, keys.lkey);
-            session.ds += 4 * std::size_t{mlx5::ds_bytes};
+        __m128i common = _mm_set1_epi64x(-1);
+        for (std::uint32_t at = 0; at < count; at += 4) {
+            const FourMbufs four{mbufs + at};
+            // Stores to the ring come last: for all the compiler knows they might change mbufs.
+            sent.add(four);
+            if constexpr (session_flags != 0) common = _mm_and_si128(common, four.words_in_common());
+            limits.see(four);
             bytes = _mm_add_epi32(bytes, four.lengths);
-            session.sent.add(mbufs + taken, four);
+            four.write(ds + std::size_t{at} * mlx5::ds_bytes, lkeys);
         }
-        bytes = _mm_hadd_epi32(bytes, bytes);
-        session.bytes += static_cast<std::uint32_t>(_mm_cvtsi128_si32(_mm_hadd_epi32(bytes, bytes)));
-        return taken;
+        by_four_ = limits.kept() && alike(session, sent.words(), common);
+        if (!by_four_) [[unlikely]]
+            return 0;
+        session.bytes += sum_of(bytes);
+        session.ds += std::size_t{count} * mlx5::ds_bytes;
+        session.sent = sent;
+        return count;
+    }
+    static bool alike(const Session& session, const FourMbufs& four) noexcept {
+        if constexpr (!multi_segment && session_flags == 0) return true;
+        return alike(session, four.words(), four.words_in_common());
+    }
+    static std::uint32_t sum_of(__m128i dwords) noexcept {
+        const __m128i pairs = _mm_hadd_epi32(dwords, dwords);
+        return static_cast<std::uint32_t>(_mm_cvtsi128_si32(_mm_hadd_epi32(pairs, pairs)));
+    }
+    /// Of mbufs of which `any` has the bits, and all have those `in_common`: they are all for the session.
+    static bool alike(const Session& session, __m128i any, __m128i in_common) noexcept {
+        if (multi_segment && (low_half(any) >> 32 & 0xffff) != 1) return false;
+        return session_flags == 0 || ((high_half(any) & session_flags) == session.flags &&
+                                      (high_half(in_common) & session_flags) == session.flags);
     }
 
     /// Frames inline where they are short enough, else by pointer; how many.
@@ -225,11 +247,34 @@ class Burst {
         to = session;
         return taken;
     }
+    /// The same for fours of frames that four pieces of 16 bytes cover: one branch for all four.
+    static std::uint32_t fill_inline_by_four(Session& session, rte_mbuf** mbufs, std::uint32_t taken,
+                                             std::uint32_t inline_max) noexcept {
+        constexpr std::uint32_t least = 32, most = 64;
+        constexpr std::ptrdiff_t room_bytes = 4 * mlx5::inline_frame_ds(most) * mlx5::ds_bytes;
+        const LengthLimits limits{least, std::min(most, inline_max)};
+        std::byte* ds = session.ds;
+        Sent sent = session.sent;
+        __m128i bytes = _mm_setzero_si128();
+        for (; taken + 4 <= session.count && session.end - ds >= room_bytes; taken += 4) {
+            const FourMbufs four{mbufs + taken};
+            if (!limits.cover(four) || !alike(session, four)) break;
+            sent.add(four);
+            bytes = _mm_add_epi32(bytes, four.lengths);
+            for (const rte_mbuf* mbuf : {four.m0, four.m1, four.m2, four.m3})
+                ds = put_inline_32_to_64(ds, mbuf);
+        }
+        session.ds = ds;
+        session.sent = sent;
+        session.bytes += sum_of(bytes);
+        return taken;
+    }
     /// Copies frames from `mbufs[taken]` on while they are short enough and there is room; how many are taken
     /// then.
     static std::uint32_t fill_inline(Session& session, rte_mbuf** mbufs, std::uint32_t taken,
                                      std::uint32_t inline_max) noexcept {
         if (inline_max < Encap::min_frame_bytes) return taken;
+        taken = fill_inline_by_four(session, mbufs, taken, inline_max);
         std::byte* ds = session.ds;
         Sent sent = session.sent;
         for (; taken < session.count; ++taken) {
@@ -238,6 +283,7 @@ class Burst {
             std::byte* const behind = ds + mlx5::inline_frame_ds(bytes) * mlx5::ds_bytes;
             if (bytes - Encap::min_frame_bytes > inline_max - Encap::min_frame_bytes) break;
             if (behind > session.end || !fits_session(session, mbuf)) break;
+            static_assert(Encap::min_frame_bytes >= min_inline_copy_bytes);
             mlx5::write_inline_count(ds, bytes);
             copy_frame(ds + sizeof(mlx5_wqe_inl_data_seg), rte_pktmbuf_mtod(mbuf, const std::byte*), bytes);
             ds = behind;
@@ -247,32 +293,6 @@ class Burst {
         session.ds = ds;
         session.sent = sent;
         return taken;
-    }
-
-    static void copy_piece(std::byte* to, const std::byte* from, std::uint32_t offset) noexcept {
-        _mm_storeu_si128(reinterpret_cast<__m128i*>(to + offset),
-                         _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + offset)));
-    }
-    /// Exactly `bytes`, at least 8, in pieces that may overlap.
-    static void copy_frame(std::byte* to, const std::byte* from, std::uint32_t bytes) noexcept {
-        static_assert(Encap::min_frame_bytes >= 8);
-        if (bytes <= 32 || bytes > 64) [[unlikely]]
-            return copy_other(to, from, bytes);
-        copy_piece(to, from, 0);
-        copy_piece(to, from, 16);
-        copy_piece(to, from, bytes - 32);
-        copy_piece(to, from, bytes - 16);
-    }
-    [[gnu::noinline]] static void copy_other(std::byte* to, const std::byte* from,
-                                             std::uint32_t bytes) noexcept {
-        if (bytes < 16) {
-            std::memcpy(to, from, 8);
-            std::memcpy(to + bytes - 8, from + bytes - 8, 8);
-            return;
-        }
-        for (std::uint32_t at = 0; at + 16 < bytes; at += 16)
-            copy_piece(to, from, at);
-        copy_piece(to, from, bytes - 16);
     }
 
     /// A SEND WQE of its own for any packet; false if there is no room or it is refused.
@@ -551,6 +571,7 @@ class Burst {
     std::uint32_t inlined_{};
     Run run_{}; ///< what hold() gathers
     bool refused_{};
+    bool by_four_{true}; ///< the packets of the burst are alike so far
 };
 
 } // namespace stride::mbufqp
