@@ -133,6 +133,11 @@ void stop_striding(RxQueueState& queue) noexcept {
     for (std::uint32_t slot = 0; slot < ring.rq.size.entries(); ++slot) {
         WqeBuffer* buffer = std::exchange(ring.posted[slot], nullptr);
         if (buffer == nullptr) continue;
+        if (queue.bound != nullptr) {
+            // What nobody polled may have been long.
+            const std::uint32_t seen = buffer == hot.buffer ? hot.consumed : 0;
+            queue.bound->repair(*buffer, seen, hot.map.strides() - seen);
+        }
         if (buffer != hot.buffer || hot.attached == 0 || StridePool::settle(buffer, hot.attached))
             ring.pool->unpost(buffer);
     }

@@ -194,6 +194,37 @@ TEST_F(BindPoolTest, LongFramesThatNobodyPolledLeaveWholeMbufsAtStop) {
     free_all(all);
 }
 
+TEST_F(BindPoolTest, LongFramesThatNobodyPolledAreNoPacketsHeadersAfterARestart) {
+    set_up(bound());
+    std::vector<rte_mbuf*> held;
+    for (std::uint32_t round = 0; round < 60; ++round) {
+        for (std::uint32_t n = 0; n < 3; ++n)
+            ASSERT_TRUE(send(n, 700));
+        std::vector<rte_mbuf*> packets = burst();
+        ASSERT_EQ(packets.size(), 3U);
+        held.push_back(packets[round % 3]);
+        packets.erase(packets.begin() + round % 3);
+        free_all(packets);
+        for (std::uint32_t n = 0; n < round % 12; ++n)
+            hca->receive(frame_of(77, 5000)); // nobody looks at it
+        hca->reset();
+        queue->stop();
+        ASSERT_TRUE(queue->start().ok());
+        hca->ready = true;
+        for (std::uint32_t n = 0; n < 16; ++n)
+            ASSERT_TRUE(send(n, 700));
+        packets = burst();
+        ASSERT_EQ(packets.size(), 16U);
+        for (std::uint32_t n = 0; n < 16; ++n)
+            expect_packet(packets[n], n, 700);
+        free_all(packets);
+        if (held.size() == 7) free_all(held);
+    }
+    free_all(held);
+    stop_and_destroy();
+    expect_whole();
+}
+
 TEST_F(BindPoolTest, RestartsWithPacketsHeldBindAgain) {
     set_up(bound());
     std::vector<std::pair<rte_mbuf*, std::uint32_t>> held;
