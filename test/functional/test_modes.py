@@ -12,10 +12,12 @@ CAPTURE = CAPTURES / "coap_mqtt.pcap"
 class PcapModes(unittest.TestCase):
     """From a capture to a capture."""
 
-    def forward(self, mode, *diff_options):
+    def forward(self, mode, *diff_options, driver_args=""):
         """Forwards CAPTURE in `mode` and compares."""
-        with Forwarding(CAPTURE, mode=mode) as forwarding:
+        with Forwarding(CAPTURE, mode=mode, driver_args=driver_args) as forwarding:
             forwarding.run()
+            if driver_args:
+                self.assertGreater(forwarding.testpmd.xstats(0)["rx_attached"], 0)
             self.assertEqual(forwarding.missing_mbufs(), 0)
         self.assertRegex(pcap_diff(CAPTURE, forwarding.out, *diff_options), "^identical")
         self.assertEqual(forwarding.report["broken_rules"], {})
@@ -48,6 +50,25 @@ class PcapModes(unittest.TestCase):
         self.assertEqual(device.report["broken_rules"], {})
         software.cleanup()
         device.cleanup()
+
+    def test_attached(self):
+        """modes that change frames in place (macswap, 5tswap, csum, mac): attached packets keep their flag, every buffer comes home"""
+        for mode, options in (("macswap", ["--ignore-macs"]), ("mac", ["--ignore-macs"]), ("io", [])):
+            with self.subTest(mode=mode):
+                self.forward(mode, *options, driver_args=",copy_threshold_bytes=0")
+        for mode in ("5tswap", "csum"):
+            with self.subTest(mode=mode), Forwarding(CAPTURE, mode=mode, driver_args=",copy_threshold_bytes=0") as attached:
+                attached.run()
+                self.assertGreater(attached.testpmd.xstats(0)["rx_attached"], 0)
+                attached.testpmd.command_output("port stop 1")  # frees what it has sent
+                self.assertEqual(attached.testpmd.xstats(0)["rx_buffers_held"], 0)
+                self.assertEqual(attached.missing_mbufs(), 0)
+            with Forwarding(CAPTURE, mode=mode, driver_args=",copy_threshold_bytes=65535") as copied:
+                copied.run()
+            self.assertRegex(pcap_diff(attached.out, copied.out), "^identical")
+            self.assertEqual(attached.report["broken_rules"], {})
+            attached.cleanup()
+            copied.cleanup()
 
     def test_rxonly(self):
         """rxonly: every frame is received and freed"""

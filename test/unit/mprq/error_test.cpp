@@ -36,6 +36,21 @@ TEST_F(Errors, LengthErrorLosesOnePacketSkipsItsStridesAndResetsNothing) {
     expect_sums_up(9);
 }
 
+TEST_F(Errors, LengthErrorInCqesOf128BytesLosesOnePacketToo) {
+    set_up({.cqe_bytes = 128});
+    for (std::uint32_t round = 0; round < 200; ++round) {
+        ASSERT_TRUE(send(round, 300));
+        hca->error(MLX5_CQE_SYNDROME_LOCAL_LENGTH_ERR, 1);
+        std::vector<rte_mbuf*> packets = burst();
+        ASSERT_EQ(packets.size(), 1U);
+        expect_packet(packets[0], round, 300);
+        free_all(packets);
+    }
+    EXPECT_EQ(queue->stats().dropped_error, 200U);
+    EXPECT_EQ(queue->stats().recoveries, 0U);
+    expect_sums_up(400);
+}
+
 TEST_F(Errors, FlushedQueueIsRecoveredAndPacketsHeldStayIntact) {
     set_up({.log_strides = 6, .mbufs = 511});
     std::vector<rte_mbuf*> held;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <mutex>
 #include <thread>
 
@@ -209,6 +210,34 @@ TEST_F(Ownership, PacketsFreedByAnotherThreadBringTheirBuffersHome) {
     queue->stop();
     EXPECT_GT(queue->stats().attached, 0U);
     EXPECT_EQ(queue->stats().buffers_held, 0U);
+}
+
+TEST_F(Ownership, CloneOutlivesPacketQueueAndTheMbufThatPointedAtTheBuffer) {
+    set_up({});
+    ASSERT_TRUE(send(0, 900));
+    std::vector<rte_mbuf*> packets = burst();
+    ASSERT_EQ(packets.size(), 1U);
+    rte_mbuf* const first = rte_pktmbuf_clone(packets[0], pool);
+    rte_mbuf* const second = rte_pktmbuf_clone(first, pool);
+    ASSERT_NE(second, nullptr);
+    free_all(packets);
+    hca->reset();
+    queue->stop();
+    queue.reset();
+    hca.reset();
+    // Whoever takes the mbuf now writes over all of it.
+    std::vector<rte_mbuf*> others;
+    while (rte_mbuf* m = rte_pktmbuf_alloc(pool)) {
+        std::memset(m->buf_addr, 0x5a, m->buf_len);
+        others.push_back(m);
+    }
+    free_all(others);
+    expect_packet(first, 0, 900);
+    rte_pktmbuf_free(first);
+    EXPECT_EQ(StridePool::alive(), 1U) << "another clone is out";
+    expect_packet(second, 0, 900);
+    rte_pktmbuf_free(second);
+    EXPECT_EQ(StridePool::alive(), 0U);
 }
 
 TEST_F(Ownership, ClonesCountOnceAtTheEnd) {

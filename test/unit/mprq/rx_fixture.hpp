@@ -19,7 +19,7 @@ struct QueueSetup {
     std::uint32_t log_stride_bytes{8}, log_strides{4}, log_wqes{2}, spare_wqes{4};
     std::uint32_t max_frame_bytes{2000};
     std::uint32_t mbufs{255};
-    std::uint32_t data_room_bytes{2048 + 128};
+    std::uint32_t data_room_bytes{2048 + RTE_PKTMBUF_HEADROOM};
     std::uint32_t copy_threshold_bytes{128};
     std::uint32_t headroom_bytes{0};
     std::uint32_t cqe_bytes{64};

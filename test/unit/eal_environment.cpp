@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-/// EAL for the unit tests of this folder: no hugepages, no devices, nothing left behind.
+/// EAL for unit tests that need it: no hugepages, no devices, nothing left behind.
 #include <gtest/gtest.h>
 
 #include <rte_eal.h>
