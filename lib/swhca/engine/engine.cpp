@@ -142,6 +142,10 @@ unsigned Engine::pass(unsigned budget) {
     if (!settle_) return pass_units(budget);
     if (fault_ != nullptr) return 0;
     fault_ = run_guarded([&] { moved = pass_units(budget); });
+    if (fault_ != nullptr) [[unlikely]] {
+        for (const auto& unit : units_)
+            unit->recover();
+    }
     return moved;
 }
 

@@ -2,12 +2,15 @@
 #include "swhca/engine/faults.hpp"
 
 #include "base/format.hpp"
+#include "swhca/engine/disorder.hpp"
 #include "swhca/engine/queues.hpp"
+#include "swhca/hca/config.hpp"
 
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <optional>
+#include <utility>
 
 namespace swhca {
 namespace {
@@ -56,6 +59,17 @@ class FaultKeys {
         if (error != std::errc{} || stop != end) bad_ = std::string{key} + "=" + std::string{*given};
         return value;
     }
+    /// Offers every word to `use(key, value)`; those it likes are ticked off.
+    template <class Use>
+    void take(Use use) {
+        std::erase_if(words_, [&](std::string_view word) {
+            const std::size_t equals = word.find('=');
+            return equals != word.npos &&
+                   use(std::string{word.substr(0, equals)}, std::string{word.substr(equals + 1)});
+        });
+    }
+    /// What left() says.
+    void complain(const std::string& why) { bad_ = why; }
     /// What was not asked for, or is no number.
     std::string left() const {
         if (!bad_.empty()) return bad_;
@@ -87,6 +101,26 @@ void set_filler(Device& device, FaultKeys& keys) {
     faults.filler_countdown = faults.filler_every;
 }
 
+void set_disorder(Device& device, FaultKeys& keys) {
+    auto& disorder = faults_of(device).disorder;
+    if (disorder) release_held(*disorder);
+    const auto every = static_cast<std::uint32_t>(keys.number("every", 2));
+    disorder = every != 0 ? std::make_unique<Disorder>() : nullptr;
+    if (disorder) disorder->every = disorder->countdown = every;
+}
+
+/// Keys are those of a port. What does not hold together stays as it was, and is left for the error.
+void set_caps(Device& device, FaultKeys& keys) {
+    DeviceCaps caps = device.caps;
+    keys.take([&](const std::string& key, const std::string& value) {
+        const auto set = set_cap(caps, key, value);
+        return set.ok() && set.value();
+    });
+    if (const Status together = check_caps(caps); !together.ok()) return keys.complain(together.error().what);
+    if (!device.first_caps) device.first_caps = std::make_unique<DeviceCaps>(device.caps);
+    device.caps = caps;
+}
+
 void set_late(Device& device, FaultKeys& keys) {
     PortFaults& faults = faults_of(device);
     faults.late_passes = static_cast<std::uint32_t>(keys.number("passes", 0));
@@ -115,6 +149,8 @@ void remove_device(Device& device, FaultKeys&) {
 }
 
 void clear_faults(Device& device, FaultKeys&) {
+    if (device.port.faults && device.port.faults->disorder) release_held(*device.port.faults->disorder);
+    if (device.first_caps) device.caps = *std::exchange(device.first_caps, nullptr);
     device.port.faults.reset();
     device.refused_commands.clear();
 }
@@ -129,6 +165,8 @@ constexpr Kind kinds[] = {
     {"tx_error", [](Device& device, FaultKeys& keys) { faults_of(device).tx_error = one_fault(keys); }},
     {"cq_overrun", [](Device& device, FaultKeys& keys) { faults_of(device).cq_overrun = one_fault(keys); }},
     {"filler", set_filler},
+    {"disorder", set_disorder},
+    {"caps", set_caps},
     {"late", set_late},
     {"refuse", set_refusal},
     {"remove", remove_device},

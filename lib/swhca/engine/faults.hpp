@@ -1,19 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 /// Faults on request: what silicon does once in a year, when a test wants it.
 ///
-/// A fault is a line `DEVICE KIND key=value ...`; numbers may be hexadecimal (0x..).
-///
-/// | kind         | keys                      | what happens |
-/// |--------------|---------------------------|--------------------------------------------------------------------|
-/// | `rx_error`   | syndrome= (2), after= (0) | a packet completes in error instead; its queue is in error |
-/// | `tx_error`   | syndrome= (2), after= (0) | a send WQE completes in error instead; its QP is in error |
-/// | `cq_overrun` | after= (0)                | the completion of a packet finds no room: the CQ is dead | |
-/// `filler`     | every= (1), strides= (0)  | striding RQs: before every N-th packet strides are skipped; 0:
-/// the rest of the WQE; every=0: no more | | `late`       | passes=, every=           | of `every` passes of
-/// the engine the port sleeps through `passes`   | | `refuse`     | command=, after= (0), errno= (12) | a
-/// command (`REG_MR`, `CREATE_CQ`, ...) is refused          | | `remove`     | -                         |
-/// the device is gone: DEVICE_FATAL, queues in error, commands answer EIO | | `clear`      | - | no more
-/// faults, but what is gone is gone                           |
+/// A fault is a line `DEVICE KIND key=value ...`; numbers may be hexadecimal (0x..). The kinds, their keys
+/// and what they do are listed in doc/guides/swhca.md, "Faults".
 #pragma once
 
 #include "base/result.hpp"

@@ -2,6 +2,7 @@
 /// What the engine keeps for one port.
 #pragma once
 
+#include "swhca/engine/disorder.hpp"
 #include "swhca/engine/receive.hpp"
 #include "swhca/engine/transmit.hpp"
 #include "swhca/hca/port.hpp"
@@ -25,11 +26,18 @@ class PortUnit {
             if (!port_.senders.empty()) moved += transmitter_.run(budget);
             moved += port_.wire->poll(budget);
         }
+        if (moved == 0 && port_.faults != nullptr && port_.faults->disorder) [[unlikely]]
+            release_held(*port_.faults->disorder);
         for (Rq* rq : port_.draining)
             drain(*rq);
         for (Cq* cq : port_.notifying)
             poll_arm(*cq);
         return moved;
+    }
+
+    /// After a pass that was left in the middle, by a fault of the program's memory.
+    void recover() noexcept {
+        if (port_.faults != nullptr && port_.faults->disorder) end_aside(*port_.faults->disorder);
     }
 
   private:

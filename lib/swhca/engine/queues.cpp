@@ -2,6 +2,7 @@
 #include "swhca/engine/queues.hpp"
 
 #include "base/barrier.hpp"
+#include "swhca/engine/disorder.hpp"
 #include "swhca/hca/device.hpp"
 #include "swhca/prm/cqe.hpp"
 
@@ -27,6 +28,7 @@ void put_into(std::vector<T*>& list, T* item) {
 }
 
 void forget_receives(Rq& rq) {
+    if (rq.port->faults != nullptr && rq.port->faults->disorder) drop_held(*rq.port->faults->disorder, rq);
     rq.pi = rq.ci = 0;
     rq.next_stride = 0;
     rq.strides = nullptr;
@@ -91,6 +93,7 @@ void set_rq_state(Rq& rq, QueueState to, Port& port) {
 
 void close_rq(Rq& rq, Port& port) {
     drop_from(port.draining, &rq);
+    if (port.faults != nullptr && port.faults->disorder) drop_held(*port.faults->disorder, rq);
     rq.state = QueueState::reset;
 }
 

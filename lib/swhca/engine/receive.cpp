@@ -2,6 +2,7 @@
 #include "swhca/engine/receive.hpp"
 
 #include "base/barrier.hpp"
+#include "swhca/engine/disorder.hpp"
 #include "swhca/engine/queues.hpp"
 
 #include <algorithm>
@@ -116,17 +117,35 @@ bool Receiver::befalls(Rq& rq) noexcept {
     return false;
 }
 
+Placement Receiver::place_now(Rq& rq, const Arrival& arrival) noexcept {
+    return rq.striding ? place_in_strides(rq, arrival, tally_) : place_in_wqe(rq, arrival, tally_);
+}
+
+/// While the port has faults. Cold.
+Placement Receiver::place_under_faults(Rq& rq, const Arrival& arrival) noexcept {
+    if (befalls(rq)) {
+        ++tally_.queue_error;
+        return Placement::placed;
+    }
+    Disorder* const disorder = port_.faults->disorder.get();
+    if (disorder == nullptr) return place_now(rq, arrival);
+    const bool aside = begin_aside(*disorder, rq);
+    const Placement placement = place_now(rq, arrival);
+    end_aside(*disorder);
+    const bool follows = !aside && disorder->held != nullptr && disorder->held->cq == rq.cq;
+    if (follows && placement == Placement::placed) release_held(*disorder);
+    return placement;
+}
+
 Placement Receiver::place_in(Rq& rq, const Arrival& arrival) noexcept {
     if (rq.state == QueueState::ready && rq.seen_batch != batch_) read_doorbell(rq);
     if (rq.state != QueueState::ready) [[unlikely]] {
         ++tally_.queue_error;
         return Placement::placed;
     }
-    if (port_.faults != nullptr && befalls(rq)) [[unlikely]] {
-        ++tally_.queue_error;
-        return Placement::placed;
-    }
-    return rq.striding ? place_in_strides(rq, arrival, tally_) : place_in_wqe(rq, arrival, tally_);
+    if (port_.faults != nullptr) [[unlikely]]
+        return place_under_faults(rq, arrival);
+    return place_now(rq, arrival);
 }
 
 Placement Receiver::place(const Arrival& arrival) noexcept {

@@ -128,6 +128,8 @@ class Receiver final : public FrameSink {
     void classify(const Frame& frame, Arrival& arrival) noexcept;
     Placement place(const Arrival& arrival) noexcept;
     Placement place_in(Rq& rq, const Arrival& arrival) noexcept;
+    Placement place_now(Rq& rq, const Arrival& arrival) noexcept;
+    Placement place_under_faults(Rq& rq, const Arrival& arrival) noexcept;
     bool befalls(Rq& rq) noexcept;
     void read_doorbell(Rq& rq) noexcept;
     void add_tally() noexcept;

@@ -118,24 +118,6 @@ constexpr SwitchKey switch_keys[] = {
     {"mpw", &DeviceCaps::enhanced_mpw},
 };
 
-/// Sets the cap that `key` names; false if it names none.
-Result<bool> set_cap(PortConfig& port, const std::string& key, const std::string& value) {
-    for (const NumberKey& known : number_keys) {
-        if (key != known.name) continue;
-        std::uint64_t number = 0;
-        if (!parse_unsigned(value, number) || number < known.min || number > known.max)
-            return bad_value(key, value, known.takes);
-        port.caps.*known.cap = static_cast<std::uint32_t>(number);
-        return true;
-    }
-    for (const SwitchKey& known : switch_keys) {
-        if (key != known.name) continue;
-        if (!parse_switch(value, port.caps.*known.cap)) return bad_value(key, value, "on or off");
-        return true;
-    }
-    return false;
-}
-
 /// Sets what `key` names of the port itself; false if the key is the wire's.
 Result<bool> set_port_key(PortConfig& port, const std::string& key, const std::string& value) {
     std::uint64_t number = 0;
@@ -169,7 +151,7 @@ Result<bool> set_port_key(PortConfig& port, const std::string& key, const std::s
     } else if (key == "pkey") {
         if (!parse_pkeys(value, port.pkeys)) return bad_value(key, value, "0x1 to 0xffff, several with +");
     } else {
-        return set_cap(port, key, value);
+        return set_cap(port.caps, key, value);
     }
     return true;
 }
@@ -211,8 +193,26 @@ bool name_is_fit(const std::string& name) {
     return !name.empty() && name.size() < 32 && std::all_of(name.begin(), name.end(), fit);
 }
 
-Status check_caps(const PortConfig& port) {
-    const DeviceCaps& caps = port.caps;
+} // namespace
+
+Result<bool> set_cap(DeviceCaps& caps, const std::string& key, const std::string& value) {
+    for (const NumberKey& known : number_keys) {
+        if (key != known.name) continue;
+        std::uint64_t number = 0;
+        if (!parse_unsigned(value, number) || number < known.min || number > known.max)
+            return bad_value(key, value, known.takes);
+        caps.*known.cap = static_cast<std::uint32_t>(number);
+        return true;
+    }
+    for (const SwitchKey& known : switch_keys) {
+        if (key != known.name) continue;
+        if (!parse_switch(value, caps.*known.cap)) return bad_value(key, value, "on or off");
+        return true;
+    }
+    return false;
+}
+
+Status check_caps(const DeviceCaps& caps) {
     if (caps.min_log_stride_bytes > caps.max_log_stride_bytes)
         return Error{EINVAL, strprintf("min_log_stride %u is above max_log_stride %u",
                                        caps.min_log_stride_bytes, caps.max_log_stride_bytes)};
@@ -221,12 +221,8 @@ Status check_caps(const PortConfig& port) {
                                        caps.max_log_strides)};
     if (caps.min_log_wqe_bytes > caps.max_log_stride_bytes + caps.max_log_strides)
         return Error{EINVAL, strprintf("min_log_wqe %u is more than any WQE holds", caps.min_log_wqe_bytes)};
-    if (port.link_layer == LinkLayer::ethernet && (port.lid != 0 || port.sm_lid != 0))
-        return Error{EINVAL, "lid and sm_lid are for link_layer=ib"};
     return {};
 }
-
-} // namespace
 
 std::array<std::uint8_t, 6> default_mac(unsigned index) noexcept {
     return {0x02, 0x53, 0x57, 0x00, static_cast<std::uint8_t>(index >> 8), static_cast<std::uint8_t>(index)};
@@ -267,7 +263,9 @@ Result<PortConfig> parse_port(std::string_view text) {
         if (!taken.ok()) return say(taken.error().what);
         if (!taken.value()) port.options.values.emplace_back(key, value);
     }
-    if (const Status caps = check_caps(port); !caps.ok()) return say(caps.error().what);
+    if (const Status caps = check_caps(port.caps); !caps.ok()) return say(caps.error().what);
+    if (port.link_layer == LinkLayer::ethernet && (port.lid != 0 || port.sm_lid != 0))
+        return say("lid and sm_lid are for link_layer=ib");
     return port;
 }
 

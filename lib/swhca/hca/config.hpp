@@ -63,6 +63,11 @@ stride::Status complete(Config& config);
 /// Reads the environment. `get` is getenv.
 stride::Result<Config> config_from_environment(const char* (*get)(const char* name));
 
+/// Sets the cap that `key` names; false if it names none. Error: a value that the key does not take.
+stride::Result<bool> set_cap(DeviceCaps& caps, const std::string& key, const std::string& value);
+/// Caps that go together do.
+stride::Status check_caps(const DeviceCaps& caps);
+
 /// A line `  name   what it takes` for each key of a port itself.
 std::string port_keys_help();
 /// The names of these keys, commas between.

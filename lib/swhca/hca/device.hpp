@@ -121,6 +121,7 @@ struct Device {
     std::uint32_t next_qpn{0x40}, next_cqn{0x400}, next_wqn{0x10}, next_pdn{1}, next_rqt{1}, next_srqn{0x20};
     std::uint64_t next_flow_order{};
     std::vector<RefusedCommand> refused_commands{}; ///< by faults
+    std::unique_ptr<DeviceCaps> first_caps{};       ///< before a fault changed them; null: none did
     bool removed{};                                 ///< by a fault: commands answer EIO
 };
 

@@ -3,7 +3,12 @@
 /// quiesced.
 #pragma once
 
+#include "swhca/hca/objects.hpp"
+
+#include <array>
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -23,8 +28,25 @@ struct OneFault {
     }
 };
 
+/// Completions of a packet that are held back until those of the next one are written (engine/disorder.hpp).
+struct Disorder {
+    static constexpr std::uint32_t log_room = 6; ///< CQEs of one packet: its own and fillers
+    struct alignas(64) Line {
+        std::array<std::byte, 64> bytes;
+    };
+    std::uint32_t every{}; ///< of so many packets one
+    std::uint32_t countdown{};
+    Rq* held{};     ///< queue whose completions wait in `aside`; null: none do
+    Rq* borrower{}; ///< queue that completes to `aside` for the moment, instead of to `borrowed`
+    Cq* borrowed{};
+    Cq aside{};
+    std::array<Line, 1U << log_room> ring{};
+    std::array<be32, 2> record{};
+};
+
 struct PortFaults {
     OneFault rx_error{}, tx_error{}, cq_overrun{};
+    std::unique_ptr<Disorder> disorder{};
     std::uint32_t filler_every{};   ///< packets between fillers; 0: none
     std::uint32_t filler_strides{}; ///< of one filler at most; 0: the rest of the WQE
     std::uint32_t filler_countdown{};

@@ -100,6 +100,53 @@ TEST(Fault, FillersComeWhereAskedAndPacketsGoOnBehindThem) {
     EXPECT_EQ(fillers, (std::vector<std::uint32_t>{1, 6}));
 }
 
+TEST(Fault, CompletionsComeInAnotherOrderThanPackets) {
+    FaultyQueues t;
+    ASSERT_TRUE(t.fault("mlx5_0 disorder every=2").ok());
+    const auto strides = [&] {
+        std::vector<std::uint32_t> found;
+        while (const auto cqe = t.cq.poll()) {
+            EXPECT_EQ(cqe->opcode(), prm::CqeOpcode::responder_send);
+            found.push_back(cqe->get<Cqe::wqe_counter>());
+        }
+        return found;
+    };
+    for (unsigned i = 0; i < 5; ++i)
+        t.wire->give(plain_frame(60, i));
+    EXPECT_EQ(strides(), (std::vector<std::uint32_t>{0, 2, 1, 3}));
+    t.hca.step(1);
+    EXPECT_EQ(strides(), (std::vector<std::uint32_t>{4})) << "nothing more came";
+    for (std::uint32_t i = 0; i < 5; ++i)
+        EXPECT_EQ(t.buffers->copy(i * 64, 60), plain_frame(60, i)) << "packets lie where they should";
+    ASSERT_TRUE(t.fault("mlx5_0 disorder every=0").ok());
+    t.wire->give(plain_frame(60));
+    t.wire->give(plain_frame(60));
+    EXPECT_EQ(strides(), (std::vector<std::uint32_t>{5, 6}));
+    EXPECT_EQ(broken_total(), 0U);
+}
+
+TEST(Fault, HeldCompletionsGoWithTheirQueue) {
+    FaultyQueues t;
+    ASSERT_TRUE(t.fault("mlx5_0 disorder every=1").ok());
+    t.wire->give(plain_frame(60));
+    set_rq_state(t.rq.rq, QueueState::reset, t.Faulty::device().port);
+    t.hca.step(1);
+    EXPECT_FALSE(t.cq.poll());
+}
+
+TEST(Fault, CapsAreOthersUntilCleared) {
+    Faulty t;
+    const std::uint32_t before = t.device().caps.max_qp_wr;
+    ASSERT_TRUE(t.fault("mlx5_0 caps max_qp_wr=64 striding=off").ok());
+    EXPECT_EQ(t.device().caps.max_qp_wr, 64U);
+    EXPECT_FALSE(t.device().caps.striding);
+    ASSERT_TRUE(t.fault("mlx5_0 caps max_sge=2").ok());
+    ASSERT_TRUE(t.fault("mlx5_0 clear").ok());
+    EXPECT_EQ(t.device().caps.max_qp_wr, before);
+    EXPECT_TRUE(t.device().caps.striding);
+    EXPECT_EQ(t.device().caps.max_sge, DeviceCaps{}.max_sge);
+}
+
 TEST(Fault, CqOverrunKillsTheCqOfAPacket) {
     FaultyQueues t;
     ASSERT_TRUE(t.fault("mlx5_0 cq_overrun after=1").ok());
@@ -158,6 +205,9 @@ TEST(Fault, NonsenseIsNamed) {
     EXPECT_NE(why("mlx5_0 eat").find("eat"), std::string::npos);
     EXPECT_NE(why("mlx5_0 rx_error after=x").find("after=x"), std::string::npos);
     EXPECT_NE(why("mlx5_0 rx_error when=3").find("when=3"), std::string::npos);
+    EXPECT_NE(why("mlx5_0 caps max_qp_wr=0").find("max_qp_wr=0"), std::string::npos);
+    EXPECT_NE(why("mlx5_0 caps colour=3").find("colour=3"), std::string::npos);
+    EXPECT_NE(why("mlx5_0 caps min_log_stride=9 max_log_stride=7").find("above"), std::string::npos);
     EXPECT_NE(why("").find("DEVICE"), std::string::npos);
 }
 

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "swhca/engine/disorder.hpp"
+
+#include "swhca/engine/completion.hpp"
+#include "swhca/engine/receive.hpp"
+
+#include <cstring>
+#include <utility>
+
+namespace swhca {
+
+bool begin_aside(Disorder& disorder, Rq& rq) noexcept {
+    if (disorder.held != nullptr || --disorder.countdown != 0) return false;
+    disorder.countdown = disorder.every;
+    Cq& aside = disorder.aside;
+    aside.ring = disorder.ring.front().bytes.data();
+    aside.size = RingSize::from_log(Disorder::log_room);
+    aside.dbrec = disorder.record.data();
+    aside.mini_cqe = rq.cq->mini_cqe; // what is said of the packet; it is not compressed
+    aside.pi = aside.ci = 0;
+    aside.overrun = false;
+    disorder.borrower = &rq;
+    disorder.borrowed = std::exchange(rq.cq, &aside);
+    return true;
+}
+
+void end_aside(Disorder& disorder) noexcept {
+    if (disorder.borrower == nullptr) return;
+    disorder.borrower->cq = disorder.borrowed;
+    if (disorder.aside.pi != 0) disorder.held = disorder.borrower;
+    disorder.borrower = nullptr;
+}
+
+void release_held(Disorder& disorder) noexcept {
+    if (disorder.held == nullptr) return;
+    Rq& rq = *std::exchange(disorder.held, nullptr);
+    for (std::uint32_t i = 0; i != disorder.aside.pi; ++i) {
+        Cq& cq = *rq.cq;
+        if (cq.overrun || !cq_has_room(cq)) return lose_completion(rq);
+        const std::byte* line = disorder.ring[i].bytes.data();
+        std::memcpy(begin_cqe(cq), line, prm::Cqe::last_dword_offset);
+        const auto opcode = static_cast<prm::CqeOpcode>(prm::Cqe::opcode::get(line));
+        publish_cqe(cq,
+                    {prm::Cqe::wqe_counter::get(line), opcode, opcode == prm::CqeOpcode::responder_error});
+    }
+}
+
+void drop_held(Disorder& disorder, const Rq& rq) noexcept {
+    if (disorder.held == &rq) disorder.held = nullptr;
+}
+
+} // namespace swhca
