@@ -36,7 +36,6 @@ namespace swhca {
     X(cq_ci_ahead, "CQ consumer index is ahead of the producer index")                                       \
     X(ring_memory, "ring, doorbell record or buffer memory is not mapped any more")                          \
     X(rq_segment, "receive WQE's data segment is malformed (striding: at +16, exact size)")                  \
-    X(queue_state, "work was posted to a queue whose state does not take it")                                \
     X(bad_handle, "command names an object that does not exist in its context")                              \
     X(bad_command, "command is unknown, too short, or has unknown fields")                                   \
     X(bad_argument, "command argument is outside what the device offers")
