@@ -102,8 +102,15 @@ constexpr std::uint32_t length_of(std::uint32_t bytes) noexcept {
     return bytes - std::min(bytes, trailer_bytes<Offloads>);
 }
 
-/// Copies a packet into the reserve's next mbuf, in whole blocks: strides and an mbuf's room are multiples of
-/// one, or larger.
+/// In whole blocks: strides and an mbuf's room are multiples of one, or larger.
+[[gnu::always_inline]] inline void copy_blocks(std::byte* to, const std::byte* from,
+                                               std::uint32_t bytes) noexcept {
+    std::memcpy(to, from, copy_block_bytes);
+    for (std::uint32_t done = copy_block_bytes; done < bytes; done += copy_block_bytes)
+        std::memcpy(to + done, from + done, copy_block_bytes);
+}
+
+/// Copies a packet into the reserve's next mbuf.
 template <RxOffloads::Bits Offloads>
 inline void View::copy(Tally& tally, const mlx5_cqe64& cqe, std::uint32_t first,
                        std::uint32_t bytes) noexcept {
@@ -112,10 +119,7 @@ inline void View::copy(Tally& tally, const mlx5_cqe64& cqe, std::uint32_t first,
     rte_prefetch0(top_[-std::ptrdiff_t{prefetch_packets}]);
     rte_prefetch0(from + map_.offset(prefetch_packets));
     std::byte* const to = static_cast<std::byte*>(m->buf_addr) + RTE_PKTMBUF_HEADROOM;
-    std::uint32_t done = 0;
-    do
-        std::memcpy(to + done, from + done, copy_block_bytes);
-    while ((done += copy_block_bytes) < bytes);
+    copy_blocks(to, from, bytes);
     describe<Offloads>(m, cqe, rearm_, hot().copy_flags, length_of<Offloads>(bytes));
     stamp<Offloads>(queue_.config, m, cqe);
     tally.take(m, length_of<Offloads>(bytes));
@@ -217,38 +221,101 @@ struct Handed {
     std::size_t packets, bytes;
 };
 
-/// Hands over four mbufs side by side, each with the packet that lies in it. A function of its own, like the
-/// next: what one packet takes just fits the registers.
+/// Copies short packets into the reserve's mbufs, by fours for as long as all of a four are short. A function
+/// of its own, like the next two: what one packet takes just fits the registers.
 template <RxOffloads::Bits Offloads>
-[[gnu::noinline]] Handed bind_four(RxQueueState& queue, rte_mbuf** packets, const mlx5_cqe64* cqe,
-                                   const std::uint32_t (&bytes)[4]) noexcept {
-    const RxHot& hot = queue.hot;
-    std::memset(hot.home + hot.consumed, 0, 4);
+[[gnu::noinline]] Handed copy_fours(RxQueueState& queue, rte_mbuf** packets, std::size_t wanted) noexcept {
+    RxHot& hot = queue.hot;
+    const std::size_t step = hot.cq.cqe_bytes();
+    const std::size_t ahead = prefetch_packets * std::size_t{hot.map.stride_bytes()};
+    const std::uint64_t rearm = word_of(hot.rearm), flags = hot.copy_flags;
+    Handed handed{0, 0};
+    for (; handed.packets + 4 <= wanted && hot.cq.side_by_side(4); handed.packets += 4) {
+        const auto* at = reinterpret_cast<const std::byte*>(hot.cq.at(hot.cq.ci()));
+        mlx5::CqeQuad quad;
+        if (!quad.take(reinterpret_cast<const mlx5_cqe64*>(at), step, hot.cq.owner(hot.cq.ci()), hot.limits,
+                       hot.consumed) ||
+            quad.longer_than(hot.copy_threshold_bytes) != 0)
+            break;
+        if (hot.reserved < 4 && (!refill_reserve(queue) || hot.reserved < 4)) [[unlikely]]
+            break;
+        std::uint32_t firsts[5], bytes[4];
+        quad.store(firsts, bytes);
+        const std::byte* const strides = hot.strides + hot.map.shift_bytes();
+        rte_mbuf** top = hot.reserve + hot.reserved;
+#pragma GCC unroll 1
+        for (std::size_t n = 0; n < 4; ++n) {
+            rte_mbuf* const m = *--top;
+            const std::byte* const from = strides + hot.map.offset(firsts[n]);
+            rte_prefetch0(top[-std::ptrdiff_t{prefetch_packets}]);
+            rte_prefetch0(from + ahead);
+            copy_blocks(static_cast<std::byte*>(m->buf_addr) + RTE_PKTMBUF_HEADROOM, from, bytes[n]);
+            const auto& one = *reinterpret_cast<const mlx5_cqe64*>(at);
+            const std::uint32_t length = length_of<Offloads>(bytes[n]);
+            describe<Offloads>(m, one, rearm, flags, length);
+            stamp<Offloads>(queue.config, m, one);
+            packets[handed.packets + n] = m;
+            handed.bytes += length;
+            at += step;
+        }
+        hot.reserved -= 4;
+        hot.cq.consume(4);
+        hot.consumed = quad.end();
+        if (hot.consumed == hot.limits.strides) [[unlikely]]
+            finish_wqe(queue);
+    }
+    return handed;
+}
+
+/// Hands over mbufs side by side, each with the packet that lies in it, by fours for as long as all of a four
+/// are that: most of what a bound queue does.
+template <RxOffloads::Bits Offloads>
+[[gnu::noinline]] Handed bind_fours(RxQueueState& queue, rte_mbuf** packets, std::size_t wanted) noexcept {
+    RxHot& hot = queue.hot;
     const std::size_t step = hot.cq.cqe_bytes(), pitch = hot.map.stride_bytes();
     const std::size_t ahead = pitch * BindLayout::max_colours; // the next of the same colour
     const std::uint32_t colour_mask_bytes = hot.bound_colour_mask_bytes;
     const std::uint64_t rearm = word_of(hot.rearm) + hot.map.shift_bytes();
-    std::uint32_t colour = hot.consumed * BindLayout::colour_bytes;
-    std::byte* header = hot.strides + hot.map.offset(hot.consumed) - hot.bound_head_bytes;
-    const auto* at = reinterpret_cast<const std::byte*>(cqe);
-    std::size_t sum = 0;
-    for (std::size_t n = 0; n < 4; ++n) {
-        const std::uint32_t colour_bytes = colour & colour_mask_bytes;
-        std::byte* const place = header - colour_bytes;
-        rte_prefetch0(place + ahead);
-        auto* const m = reinterpret_cast<rte_mbuf*>(place);
-        const auto& one = *reinterpret_cast<const mlx5_cqe64*>(at);
-        const std::uint32_t length = length_of<Offloads>(bytes[n]);
-        describe<Offloads>(m, one, rearm + colour_bytes, 0, length);
-        stamp<Offloads>(queue.config, m, one);
-        packets[n] = m;
-        sum += length;
-        header += pitch;
-        at += step;
-        colour += BindLayout::colour_bytes;
+    Handed handed{0, 0};
+    for (; handed.packets + 4 <= wanted && hot.cq.side_by_side(4); handed.packets += 4) {
+        const auto* at = reinterpret_cast<const std::byte*>(hot.cq.at(hot.cq.ci()));
+        mlx5::CqeQuad quad;
+        if (!quad.take(reinterpret_cast<const mlx5_cqe64*>(at), step, hot.cq.owner(hot.cq.ci()), hot.limits,
+                       hot.consumed) ||
+            quad.end() - hot.consumed != 4 || quad.longer_than(hot.copy_threshold_bytes) != 0xf)
+            break;
+        if (hot.replacement == nullptr) [[unlikely]] {
+            find_replacement(queue);
+            if (hot.replacement == nullptr) break;
+        }
+        std::uint32_t bytes[4];
+        quad.store_bytes(bytes);
+        std::memset(hot.home + hot.consumed, 0, 4);
+        std::uint32_t colour = hot.consumed * BindLayout::colour_bytes;
+        std::byte* header = hot.strides + hot.map.offset(hot.consumed) - hot.bound_head_bytes;
+#pragma GCC unroll 1
+        for (std::size_t n = 0; n < 4; ++n) {
+            const std::uint32_t colour_bytes = colour & colour_mask_bytes;
+            std::byte* const place = header - colour_bytes;
+            rte_prefetch0(place + ahead);
+            auto* const m = reinterpret_cast<rte_mbuf*>(place);
+            const auto& one = *reinterpret_cast<const mlx5_cqe64*>(at);
+            const std::uint32_t length = length_of<Offloads>(bytes[n]);
+            describe<Offloads>(m, one, rearm + colour_bytes, 0, length);
+            stamp<Offloads>(queue.config, m, one);
+            packets[handed.packets + n] = m;
+            handed.bytes += length;
+            header += pitch;
+            at += step;
+            colour += BindLayout::colour_bytes;
+        }
+        hot.attached += 4;
+        hot.cq.consume(4);
+        hot.consumed += 4;
+        if (hot.consumed == hot.limits.strides) [[unlikely]]
+            finish_wqe(queue);
     }
-    queue.hot.attached += 4;
-    return {4, sum};
+    return handed;
 }
 
 /// Hands four packets over where they are, up to the first that lacks its full headroom: where it is there, a
@@ -259,7 +326,7 @@ template <RxOffloads::Bits Offloads>
     const std::size_t step = queue.hot.cq.cqe_bytes();
     Tally tally{.next = packets};
     View view{queue};
-#pragma GCC unroll 4
+#pragma GCC unroll 1
     for (std::size_t n = 0; n < 4; ++n) {
         if (!view.has_headroom(firsts[n], RTE_PKTMBUF_HEADROOM)) [[unlikely]]
             break;
@@ -271,9 +338,9 @@ template <RxOffloads::Bits Offloads>
 }
 
 /// Four completions at once, all of them packets that follow each other within the WQE. False: not so, or not
-/// enough mbufs; look at them one by one.
+/// enough mbufs; look at them one by one. `wanted`: packets, 4 at least.
 template <RxOffloads::Bits Offloads, Place How>
-[[gnu::always_inline]] inline bool take_four(RxQueueState& queue, Tally& tally) noexcept {
+[[gnu::always_inline]] inline bool take_four(RxQueueState& queue, Tally& tally, std::size_t wanted) noexcept {
     RxHot& hot = queue.hot;
     if (!hot.cq.side_by_side(4)) return false;
     const mlx5_cqe64* const cqe = hot.cq.at(hot.cq.ci());
@@ -286,27 +353,23 @@ template <RxOffloads::Bits Offloads, Place How>
     quad.store(firsts, bytes);
     const unsigned longer = quad.longer_than(hot.copy_threshold_bytes);
     std::size_t taken = 4;
-    if (longer == 0xf && hot.replacement != nullptr &&
-        (How == Place::attached || quad.end() - firsts[0] == 4)) {
-        Handed handed;
-        if constexpr (How == Place::bound)
-            handed = bind_four<Offloads>(queue, tally.next, cqe, bytes);
-        else
-            handed = attach_four<Offloads>(queue, tally.next, cqe, firsts, bytes);
+    if (longer == 0) {
+        const Handed handed = copy_fours<Offloads>(queue, tally.next, wanted);
+        tally.next += handed.packets;
+        tally.bytes += handed.bytes;
+        tally.copied_short += static_cast<std::uint32_t>(handed.packets);
+        return handed.packets != 0;
+    }
+    if (How == Place::attached && longer == 0xf && hot.replacement != nullptr) {
+        const Handed handed = attach_four<Offloads>(queue, tally.next, cqe, firsts, bytes);
         taken = handed.packets;
         tally.next += taken;
         tally.bytes += handed.bytes;
     } else {
         View view{queue};
-        if (longer == 0) {
-#pragma GCC unroll 4
-            for (std::uint32_t n = 0; n < 4; ++n)
-                view.copy<Offloads>(tally, cqe_at(cqe, step, n), firsts[n], bytes[n]);
-        } else {
-            for (std::uint32_t n = 0; n < 4; ++n)
-                view.hand_over<Offloads, How>(tally, cqe_at(cqe, step, n),
-                                              {firsts[n], firsts[n + 1] - firsts[n]}, bytes[n]);
-        }
+        for (std::uint32_t n = 0; n < 4; ++n)
+            view.hand_over<Offloads, How>(tally, cqe_at(cqe, step, n), {firsts[n], firsts[n + 1] - firsts[n]},
+                                          bytes[n]);
         view.store();
     }
     hot.cq.consume(static_cast<std::uint32_t>(taken));
@@ -361,7 +424,16 @@ std::uint16_t receive(void* queue_pointer, rte_mbuf** packets, std::uint16_t wan
     rte_mbuf** const end = packets + wanted;
     Tally tally{.next = packets};
     for (bool more = true; more && tally.next != end;) {
-        if (end - tally.next >= 4 && take_four<Offloads, How>(queue, tally)) continue;
+        if constexpr (How == Place::bound) {
+            const Handed handed =
+                bind_fours<Offloads>(queue, tally.next, static_cast<std::size_t>(end - tally.next));
+            tally.next += handed.packets;
+            tally.bytes += handed.bytes;
+            if (tally.next == end) break;
+        }
+        const auto left = static_cast<std::size_t>(end - tally.next);
+        const bool fours = How == Place::attached || queue.hot.copy_threshold_bytes != 0;
+        if (fours && left >= 4 && take_four<Offloads, How>(queue, tally, left)) continue;
         tally = take_one<Offloads, How>(queue, tally, more);
     }
     RxHot& hot = queue.hot;
