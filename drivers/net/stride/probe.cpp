@@ -64,7 +64,9 @@ int probe(rte_vdev_device* vdev) noexcept {
     set_log_sink(log_to_rte);
     const char* const name = rte_vdev_device_name(vdev);
     if (rte_eal_process_type() != RTE_PROC_PRIMARY)
-        return refuse(name, {ENOTSUP, "secondary processes are not supported; use the port in the primary"});
+        return refuse(name,
+                      {ENOTSUP, "a secondary process cannot use the port: its rings are in memory of the "
+                                "primary alone, and packets freed call the primary's code; use it there"});
     const char* const text = rte_vdev_device_args(vdev);
     auto args = parse_args(text != nullptr ? text : "");
     if (!args) return refuse(name, args.error());
