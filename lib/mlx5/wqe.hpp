@@ -78,12 +78,18 @@ struct EthSegment {
     std::uint16_t header_bytes{}; ///< inlined at eth_header_offset
 };
 
+/// In registers: a load of a whole segment right after a store of part of it would wait for that.
 inline void write_eth_segment(std::byte* ds, EthSegment eth) noexcept {
-    mlx5_wqe_eth_seg seg{};
-    seg.cs_flags = eth.cs_flags;
-    seg.mss = be16{eth.mss}.wire();
-    seg.inline_hdr_sz = be16{eth.header_bytes}.wire();
-    std::memcpy(ds, &seg, ds_bytes);
+    constexpr std::size_t half = sizeof(std::uint64_t);
+    constexpr auto shift_of = [](std::size_t offset) { return 8 * (offset % half); };
+    static_assert(offsetof(mlx5_wqe_eth_seg, mss) + sizeof(__be16) <= half &&
+                  offsetof(mlx5_wqe_eth_seg, inline_hdr_sz) >= half);
+    const std::uint64_t halves[2] = {
+        std::uint64_t{eth.cs_flags} << shift_of(offsetof(mlx5_wqe_eth_seg, cs_flags)) |
+            std::uint64_t{be16{eth.mss}.wire()} << shift_of(offsetof(mlx5_wqe_eth_seg, mss)),
+        std::uint64_t{be16{eth.header_bytes}.wire()} << shift_of(offsetof(mlx5_wqe_eth_seg, inline_hdr_sz))};
+    std::memcpy(ds, &halves[0], half);
+    std::memcpy(ds + half, &halves[1], half);
 }
 
 /// `bytes` must not be 0: the HCA takes 0 for 2^31.
@@ -128,12 +134,29 @@ class DsCursor {
         std::byte* to = at_ + offset;
         if (to >= end_) to -= end_ - begin_;
         const auto before_end = static_cast<std::size_t>(end_ - to);
-        const std::size_t first = bytes < before_end ? bytes : before_end;
-        std::memcpy(to, from, first);
-        std::memcpy(begin_, static_cast<const std::byte*>(from) + first, bytes - first);
+        if (bytes <= before_end) [[likely]]
+            return copy_few(to, static_cast<const std::byte*>(from), bytes);
+        std::memcpy(to, from, before_end);
+        std::memcpy(begin_, static_cast<const std::byte*>(from) + before_end, bytes - before_end);
     }
 
   private:
+    /// As inlined headers are: a call would cost more than the copy.
+    static void copy_few(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
+        if (bytes - 4 <= 4) return copy_ends<4>(to, from, bytes);
+        if (bytes - 8 <= 8) return copy_ends<8>(to, from, bytes);
+        if (bytes - 16 <= 16) return copy_ends<16>(to, from, bytes);
+        std::memcpy(to, from, bytes);
+    }
+    /// `piece` to twice as many bytes.
+    template <std::size_t piece>
+    static void copy_ends(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
+        std::byte last[piece];
+        std::memcpy(last, from + bytes - piece, piece);
+        std::memcpy(to, from, piece);
+        std::memcpy(to + bytes - piece, last, piece);
+    }
+
     std::byte* begin_;
     std::byte* end_;
     std::byte* at_;

@@ -56,8 +56,10 @@ constexpr Mac mac_of(UdAddress peer) noexcept {
 inline bool peer_of(const std::byte* mac, UdAddress& peer) noexcept {
     const std::uint32_t head = load_at<be32>(mac).host();
     peer = {Qpn{head & 0xffffff}, load_at<be16>(mac + 4).host()};
-    return head >> 24 == 0x02 && peer.qpn.value != 0 && peer.qpn != multicast_qpn && peer.lid != 0 &&
-           peer.lid < first_multicast_lid;
+    // 0 less 1 is beyond every limit.
+    constexpr std::uint32_t prefix = 0x02000000;
+    return head - prefix - 1 < multicast_qpn.value - 1 &&
+           std::uint32_t{peer.lid} - 1 < first_multicast_lid - 1U;
 }
 
 /// An interface's place on the fabric; from the port, the UD QP that owns the QPN, and the subnet manager.
@@ -100,13 +102,13 @@ class IpoibPort {
 
     /// Address vector of a frame's destination; false: there is none. `frame` as in HeaderRequest.
     bool address(const std::byte* frame, std::uint32_t bytes, std::byte* datagram) const noexcept {
-        mlx5_wqe_av av = unicast_;
         UdAddress peer;
         if (!peer_of(frame, peer)) [[unlikely]]
             return group_address(frame, bytes, datagram);
-        av.dqp_dct = be32{peer.qpn.value | MLX5_EXTENDED_UD_AV}.wire();
-        av.rlid = be16{peer.lid}.wire();
-        std::memcpy(datagram, &av, sizeof av);
+        std::memcpy(datagram, &unicast_, sizeof unicast_);
+        const be32 qpn{peer.qpn.value | MLX5_EXTENDED_UD_AV};
+        store_at(datagram + offsetof(mlx5_wqe_av, dqp_dct), qpn);
+        store_at(datagram + offsetof(mlx5_wqe_av, rlid), be16{peer.lid});
         return true;
     }
 
@@ -163,8 +165,10 @@ struct Ipoib {
         if (!port.address(request.frame, request.frame_bytes, request.address)) [[unlikely]]
             return InlineHeader::refused(TxRefusal::no_address);
         const be16 type = load_at<be16>(request.frame + 2 * mac_bytes);
-        if (is_control(request, type)) [[unlikely]]
-            return port.control_header(request, out);
+        if (is_control(request, type)) [[unlikely]] {
+            const HeaderRequest copy = request; // what no call gets to see stays in registers
+            return port.control_header(copy, out);
+        }
         return plain_header(type, out);
     }
 
