@@ -10,7 +10,6 @@ namespace {
 
 using stride::be16;
 
-constexpr std::uint32_t ipv4_header_bytes = 20, udp_header_bytes = 8;
 constexpr std::uint8_t network_ipv6 = 1, network_ipv4 = 2;
 
 /// Takes headers off the front of the first segment.

@@ -12,7 +12,6 @@ namespace {
 using prm::DatagramSegment;
 using stride::be16;
 
-constexpr std::uint32_t ipv4_header_bytes = 20, udp_header_bytes = 8;
 constexpr std::uint32_t ipoib_header_bytes = 4;
 constexpr std::uint32_t grh_hop_limit_default = 64;
 constexpr std::uint32_t privileged_qkey = 1U << 31; ///< in a WQE: take the QP's instead

@@ -16,8 +16,6 @@ using stride::be16;
 constexpr std::uint32_t mac_bytes = 12;
 constexpr std::uint32_t ipv4_checksum_offset = 10;
 constexpr std::uint32_t tcp_checksum_offset = 16;
-constexpr std::uint32_t udp_checksum_offset = 6;
-constexpr std::uint32_t ipv6_header_bytes = 40;
 constexpr std::byte tcp_flag_fin{0x01}, tcp_flag_push{0x08}, tcp_flag_cwr{0x80};
 
 /// Takes `bytes` from the front of the list; returns the first piece that still has some.

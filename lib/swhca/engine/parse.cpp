@@ -14,11 +14,6 @@ using prm::L4Type;
 using stride::be16;
 using stride::be32;
 
-constexpr std::uint32_t ipv4_header_bytes = 20;
-constexpr std::uint32_t ipv6_header_bytes = 40;
-constexpr std::uint32_t tcp_header_bytes = 20;
-constexpr std::uint32_t udp_header_bytes = 8;
-constexpr std::uint32_t udp_checksum_offset = 6;
 constexpr std::uint8_t ip_proto_hop_by_hop = 0;
 constexpr std::uint8_t ip_proto_routing = 43;
 constexpr std::uint8_t ip_proto_fragment = 44;

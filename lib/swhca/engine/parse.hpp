@@ -13,6 +13,11 @@ namespace swhca {
 
 constexpr std::uint32_t ethernet_header_bytes = 14;
 constexpr std::uint32_t vlan_tag_bytes = 4;
+constexpr std::uint32_t ipv4_header_bytes = 20; ///< without options
+constexpr std::uint32_t ipv6_header_bytes = 40;
+constexpr std::uint32_t tcp_header_bytes = 20; ///< without options
+constexpr std::uint32_t udp_header_bytes = 8;
+constexpr std::uint32_t udp_checksum_offset = 6;
 constexpr std::uint16_t ether_type_ipv4 = 0x0800;
 constexpr std::uint16_t ether_type_ipv6 = 0x86dd;
 constexpr std::uint16_t ether_type_vlan = 0x8100;

@@ -15,7 +15,6 @@ namespace swhca {
 namespace {
 
 constexpr std::uint32_t never_an_arm_word = 0xffffffffU;
-constexpr std::size_t bfreg_half_bytes = 256;
 
 template <class T>
 void drop_from(std::vector<T*>& list, T* item) {

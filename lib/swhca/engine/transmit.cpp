@@ -11,8 +11,6 @@ namespace {
 using prm::Cqe;
 using prm::CtrlSegment;
 
-constexpr std::size_t bfreg_half_bytes = 256;
-
 std::uint16_t posted_wqebbs(const Sq& sq) noexcept { return static_cast<std::uint16_t>(sq.pi - sq.ci); }
 
 Failure failure_of(const Qp& qp, prm::Syndrome syndrome) noexcept {

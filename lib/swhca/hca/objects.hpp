@@ -183,12 +183,14 @@ struct RssHash {
 
 enum class QpType : std::uint8_t { raw_packet, rss, ud };
 
+constexpr std::size_t bfreg_half_bytes = 256; ///< of a UAR register; programs use them in turn
+
 /// The send queue of a QP.
 struct Sq {
     std::byte* ring{};
     RingSize size{};    ///< in WQEBBs of 64 bytes
     be32* dbrec{};      ///< producer index, low 16 bits (dbrec[1] of the QP)
-    std::byte* bfreg{}; ///< the UAR register that belongs to this QP (two halves of 256 bytes)
+    std::byte* bfreg{}; ///< the UAR register that belongs to this QP (two halves)
     std::uint32_t user_index{};
     Cq* cq{};
     QueueState state{QueueState::reset};

@@ -130,21 +130,18 @@ void make_send_half(Context& context, const QpRequest& request, Qp& qp, Cq* cq) 
 }
 
 void make_receive_half(Context& context, const QpRequest& request, Qp& qp, Cq* cq) {
-    auto rq = std::make_unique<Rq>();
-    rq->wqn.value = context.device->next_wqn++ & 0xffffffU;
-    rq->context = &context;
-    rq->pd = qp.pd;
-    rq->cq = cq;
-    rq->ring = reinterpret_cast<std::byte*>(request.ring);
-    rq->size = RingSize::at_least(request.rq_wqe_count);
-    rq->log_wqe_bytes = request.rq_log_wqe_bytes;
-    rq->dbrec = reinterpret_cast<be32*>(request.dbrec);
-    rq->user_index = request.user_index;
-    rq->user_handle = request.user_handle;
-    rq->vlan_strip = (request.create_flags & IB_UVERBS_QP_CREATE_CVLAN_STRIPPING) != 0;
-    rq->scatter_fcs = (request.create_flags & IB_UVERBS_QP_CREATE_SCATTER_FCS) != 0;
-    rq->end_padding = (request.create_flags & IB_UVERBS_QP_CREATE_PCI_WRITE_END_PADDING) != 0;
-    qp.rq = std::move(rq);
+    const std::uint32_t flags = request.create_flags;
+    qp.rq = make_rq(context, {.pd = qp.pd,
+                              .cq = cq,
+                              .user_handle = request.user_handle,
+                              .ring = request.ring,
+                              .dbrec = request.dbrec,
+                              .wqe_count = request.rq_wqe_count,
+                              .log_wqe_bytes = request.rq_log_wqe_bytes,
+                              .user_index = request.user_index,
+                              .vlan_strip = (flags & IB_UVERBS_QP_CREATE_CVLAN_STRIPPING) != 0,
+                              .scatter_fcs = (flags & IB_UVERBS_QP_CREATE_SCATTER_FCS) != 0,
+                              .end_padding = (flags & IB_UVERBS_QP_CREATE_PCI_WRITE_END_PADDING) != 0});
 }
 
 /// Files the QP and lets the engine know it.

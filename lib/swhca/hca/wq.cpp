@@ -76,6 +76,24 @@ int check_rq_ring(const char* what, std::uint64_t ring, std::uint64_t entries, s
     return 0;
 }
 
+std::unique_ptr<Rq> make_rq(Context& context, const RqParts& parts) {
+    auto rq = std::make_unique<Rq>();
+    rq->wqn.value = context.device->next_wqn++ & 0xffffffU;
+    rq->context = &context;
+    rq->pd = parts.pd;
+    rq->cq = parts.cq;
+    rq->ring = reinterpret_cast<std::byte*>(parts.ring);
+    rq->size = RingSize::at_least(parts.wqe_count);
+    rq->log_wqe_bytes = parts.log_wqe_bytes;
+    rq->dbrec = reinterpret_cast<be32*>(parts.dbrec);
+    rq->user_index = parts.user_index;
+    rq->user_handle = parts.user_handle;
+    rq->vlan_strip = parts.vlan_strip;
+    rq->scatter_fcs = parts.scatter_fcs;
+    rq->end_padding = parts.end_padding;
+    return rq;
+}
+
 int create_wq(Context& context, const WqRequest& request, Rq*& wq) {
     Device& device = *context.device;
     Pd* pd = find_object(context.pds, request.pd_handle);
@@ -85,23 +103,22 @@ int create_wq(Context& context, const WqRequest& request, Rq*& wq) {
                       request.cq_handle);
     if (const int error = check_wq(device.caps, request)) return error;
     if (device.wqs >= device.caps.max_wq) return ENOMEM;
-    auto made = std::make_unique<Rq>();
-    made->wqn.value = device.next_wqn++ & 0xffffffU;
-    made->pd = pd->pdn;
-    made->cq = cq;
-    made->ring = reinterpret_cast<std::byte*>(request.ring);
-    made->size = RingSize::at_least(request.wqe_count);
-    made->log_wqe_bytes = request.log_wqe_bytes;
-    made->dbrec = reinterpret_cast<be32*>(request.dbrec);
-    made->user_index = request.user_index;
-    made->user_handle = request.user_handle;
+    const std::uint32_t flags = request.create_flags;
+    auto made = make_rq(context, {.pd = pd->pdn,
+                                  .cq = cq,
+                                  .user_handle = request.user_handle,
+                                  .ring = request.ring,
+                                  .dbrec = request.dbrec,
+                                  .wqe_count = request.wqe_count,
+                                  .log_wqe_bytes = request.log_wqe_bytes,
+                                  .user_index = request.user_index,
+                                  .vlan_strip = (flags & IB_UVERBS_WQ_FLAGS_CVLAN_STRIPPING) != 0,
+                                  .scatter_fcs = (flags & IB_UVERBS_WQ_FLAGS_SCATTER_FCS) != 0,
+                                  .end_padding = (flags & IB_UVERBS_WQ_FLAGS_PCI_WRITE_END_PADDING) != 0});
     made->striding = request.striding;
     made->two_byte_shift = request.striding && request.two_byte_shift;
     made->log_stride_bytes = request.log_stride_bytes;
     made->log_strides = request.log_strides;
-    made->vlan_strip = (request.create_flags & IB_UVERBS_WQ_FLAGS_CVLAN_STRIPPING) != 0;
-    made->scatter_fcs = (request.create_flags & IB_UVERBS_WQ_FLAGS_SCATTER_FCS) != 0;
-    made->end_padding = (request.create_flags & IB_UVERBS_WQ_FLAGS_PCI_WRITE_END_PADDING) != 0;
     wq = file_object(context, context.wqs, std::move(made));
     {
         Engine::Quiesced quiet{*device.engine};

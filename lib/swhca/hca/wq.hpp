@@ -6,6 +6,7 @@
 #include "swhca/hca/device.hpp"
 
 #include <cstdint>
+#include <memory>
 #include <span>
 
 namespace swhca {
@@ -22,6 +23,17 @@ struct WqRequest {
     std::uint32_t log_stride_bytes{}, log_strides{};
     bool two_byte_shift{};
 };
+
+/// What a receive queue is made of, a WQ or the half of a QP. The rings are checked.
+struct RqParts {
+    Pdn pd{};
+    Cq* cq{};
+    std::uint64_t user_handle{};
+    std::uint64_t ring{}, dbrec{};
+    std::uint32_t wqe_count{}, log_wqe_bytes{}, user_index{};
+    bool vlan_strip{}, scatter_fcs{}, end_padding{};
+};
+std::unique_ptr<Rq> make_rq(Context& context, const RqParts& parts);
 
 int create_wq(Context& context, const WqRequest& request, Rq*& wq);
 /// `to` of the verbs states reset, ready, error. `expected`, unless null, is where the program believes it

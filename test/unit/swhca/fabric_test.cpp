@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 /// Switches in a process and between processes, taps, and wires with trouble.
+#include "bytes.hpp"
+
 #include "swhca/wire/addresses.hpp"
 #include "swhca/wire/make_wire.hpp"
 
@@ -16,7 +18,7 @@
 namespace swhca {
 namespace {
 
-using Bytes = std::vector<std::uint8_t>;
+using test::Bytes;
 
 /// A port that keeps what it receives.
 struct Port : FrameSink {
@@ -37,12 +39,7 @@ struct Port : FrameSink {
         unsigned taken = 0;
         for (const Frame& frame : frames) {
             if (full && when_full == WhenFull::wait) break;
-            Bytes bytes;
-            for (const Segment& segment : frame.segments) {
-                const auto* data = reinterpret_cast<const std::uint8_t*>(segment.data);
-                bytes.insert(bytes.end(), data, data + segment.length_bytes);
-            }
-            got.push_back(bytes);
+            got.push_back(test::bytes_of(frame));
             ++taken;
         }
         return taken;
@@ -52,9 +49,8 @@ struct Port : FrameSink {
     bool takes(const Frame&) override { return true; }
     std::uint64_t rule_changes() const override { return 1; }
     bool send(const Bytes& bytes) {
-        const Segment segment{reinterpret_cast<const std::byte*>(bytes.data()),
-                              static_cast<std::uint32_t>(bytes.size())};
-        const Frame frame{{&segment, 1}, segment.length_bytes};
+        Segment segment{};
+        const Frame frame = test::frame_over(bytes, segment);
         return wire->transmit({&frame, 1}) == 1;
     }
     std::uint64_t counter(const std::string& name) const {

@@ -15,12 +15,7 @@ class TestSink final : public FrameSink {
             if (room == 0) break;
             --room;
             ++taken;
-            Bytes bytes;
-            for (const Segment& segment : frame.segments) {
-                const auto* data = reinterpret_cast<const std::uint8_t*>(segment.data);
-                bytes.insert(bytes.end(), data, data + segment.length_bytes);
-            }
-            received.push_back(bytes);
+            received.push_back(bytes_of(frame));
         }
         return taken;
     }

@@ -3,6 +3,8 @@
 /// would have made, in arrays.
 #pragma once
 
+#include "bytes.hpp"
+
 #include "base/barrier.hpp"
 #include "swhca/engine/engine.hpp"
 #include "swhca/engine/queues.hpp"
@@ -23,8 +25,6 @@
 #include <vector>
 
 namespace swhca::test {
-
-using Bytes = std::vector<std::uint8_t>;
 
 /// Zeroed memory on a page boundary.
 class Memory {
@@ -256,23 +256,18 @@ class TestWire final : public Wire {
             if (room == 0) break;
             --room;
             ++taken;
-            Bytes bytes;
-            for (const Segment& segment : frame.segments) {
-                const auto* data = reinterpret_cast<const std::uint8_t*>(segment.data);
-                bytes.insert(bytes.end(), data, data + segment.length_bytes);
-            }
+            Bytes bytes = bytes_of(frame);
             EXPECT_EQ(bytes.size(), frame.length_bytes);
             EXPECT_GE(frame.segments.front().length_bytes, std::min(frame.length_bytes, header_bytes));
-            sent.push_back(bytes);
+            sent.push_back(std::move(bytes));
         }
         return taken;
     }
     unsigned poll(unsigned) override { return 0; }
     /// One frame to the port; true if it is gone.
     bool give(const Bytes& bytes, WhenFull when_full = WhenFull::drop) {
-        const Segment segment{reinterpret_cast<const std::byte*>(bytes.data()),
-                              static_cast<std::uint32_t>(bytes.size())};
-        const Frame frame{{&segment, 1}, segment.length_bytes};
+        Segment segment{};
+        const Frame frame = frame_over(bytes, segment);
         return sink->deliver({&frame, 1}, when_full) == 1;
     }
 
