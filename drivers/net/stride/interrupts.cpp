@@ -39,14 +39,21 @@ DeviceNews take_events(const ibv::Device& device) noexcept {
     return news;
 }
 
+/// As other threads leave it: whole.
+std::uint16_t link_status(rte_eth_dev* dev) noexcept {
+    rte_eth_link link{};
+    rte_eth_linkstatus_get(dev, &link);
+    return link.link_status;
+}
+
 /// EAL's interrupt thread.
 void on_device_event(void* context) {
     auto* const dev = static_cast<rte_eth_dev*>(context);
     const auto& wanted = dev->data->dev_conf.intr_conf;
     const DeviceNews news = take_events(*port_of(dev).device);
-    const auto before = dev->data->dev_link.link_status;
+    const auto before = link_status(dev);
     if (news.link) link_update(dev, 0);
-    const bool changed = dev->data->dev_link.link_status != before;
+    const bool changed = link_status(dev) != before;
     // Last, and one of the two: the application may close the port.
     if (news.gone && wanted.rmv != 0)
         rte_eth_dev_callback_process(dev, RTE_ETH_EVENT_INTR_RMV, nullptr);

@@ -4,6 +4,7 @@
 #include "base/format.hpp"
 #include "swhca/engine/disorder.hpp"
 #include "swhca/engine/queues.hpp"
+#include "swhca/engine/receive.hpp"
 #include "swhca/hca/config.hpp"
 
 #include <algorithm>
@@ -145,6 +146,11 @@ void remove_device(Device& device, FaultKeys&) {
             if (wq->state != QueueState::reset) set_rq_state(*wq, QueueState::error, device.port);
         send_async_event(*context, AsyncEvent::device_fatal, 0);
     }
+    // What was posted is flushed now: no one touches the program's memory later, which it may free.
+    for (Rq* rq : device.port.draining)
+        drain(*rq);
+    device.port.draining.clear();
+    device.port.notifying.clear();
     device.port.forced_down.store(true);
 }
 
