@@ -50,7 +50,7 @@ class EventSource {
 /// an event was asked for. The queue's thread.
 inline bool room_or_arm(QueueSet& set, std::size_t index, EventSource& source) noexcept {
     if (set.write_avail(index) != 0 || set.queue(index).hot().broken) return true;
-    source.arm(set.queue(index).hot().cq_ci);
+    source.arm(set.queue(index).hot().cq.ci());
     return false;
 }
 

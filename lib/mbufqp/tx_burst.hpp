@@ -51,7 +51,7 @@ class Burst {
         TxHot& hot = queue.hot();
         if (hot.broken) [[unlikely]]
             queue.recover();
-        else if (hot.cqes.kind(hot.cq_ci) != mlx5::SendCqeKind::hardware)
+        else if (mlx5::send_cqe_kind(hot.cq) != mlx5::SendCqeKind::hardware)
             queue.reclaim(TxQueue::reclaim_max_cqes);
         if (hot.broken) [[unlikely]]
             return 0;

@@ -115,8 +115,7 @@ void TxQueue::set_up(const TxQueueConfig& config) noexcept {
     hot_.qpn = config.sq.qpn;
     hot_.signal_packets = static_cast<std::uint16_t>(signal_packets(hot_.mbuf_mask + 1U));
     hot_.signal_wqebbs = static_cast<std::uint16_t>(signal_wqebbs(hot_.wqebb_mask + 1U));
-    hot_.cqes = mlx5::SendCqes{config.cq};
-    hot_.cq_dbrec = config.cq.dbrec;
+    hot_.cq = mlx5::CqCursor{config.cq};
     hot_.max_signalled =
         static_cast<std::uint16_t>(std::min(config.cq.size.entries() - spare_cqes, max_entries));
     hot_.max_frame_bytes = config.max_frame_bytes;
@@ -175,18 +174,18 @@ void TxQueue::reclaim(std::uint32_t max_cqes) noexcept {
     std::uint32_t consumed = 0;
     mlx5::SendCqeKind kind = mlx5::SendCqeKind::hardware;
     while (consumed < max_cqes) {
-        kind = hot_.cqes.kind(hot_.cq_ci + consumed);
+        kind = mlx5::send_cqe_kind(hot_.cq, consumed);
         if (kind != mlx5::SendCqeKind::done) break;
         ++consumed;
     }
     // A CQE that nobody asked for is as senseless as one of an odd kind.
     bool sane = kind == mlx5::SendCqeKind::done || kind == mlx5::SendCqeKind::hardware;
     if (consumed != 0) {
-        const std::uint16_t counter = hot_.cqes.wqe_counter(hot_.cq_ci + consumed - 1);
+        const std::uint16_t counter = mlx5::send_wqe_counter(hot_.cq, hot_.cq.ci() + consumed - 1);
         sane = sane && consumed <= hot_.signalled;
-        hot_.cq_ci += consumed;
+        hot_.cq.consume(consumed);
         hot_.signalled = static_cast<std::uint16_t>(hot_.signalled - consumed);
-        mlx5::release_cqes(hot_.cq_dbrec, hot_.cq_ci);
+        hot_.cq.publish();
         cold_.completions += consumed;
         sane = complete(counter) && sane;
     }
@@ -196,7 +195,7 @@ void TxQueue::reclaim(std::uint32_t max_cqes) noexcept {
 
 std::uint32_t TxQueue::done_cleanup(std::uint32_t free_count) noexcept {
     const std::uint32_t before = in_flight();
-    while (!hot_.broken && hot_.cqes.kind(hot_.cq_ci) != mlx5::SendCqeKind::hardware) {
+    while (!hot_.broken && mlx5::send_cqe_kind(hot_.cq) != mlx5::SendCqeKind::hardware) {
         reclaim(1);
         if (free_count != 0 && before - in_flight() >= free_count) break;
     }
@@ -205,7 +204,7 @@ std::uint32_t TxQueue::done_cleanup(std::uint32_t free_count) noexcept {
 }
 
 void TxQueue::reclaim_all() noexcept {
-    while (!hot_.broken && hot_.cqes.kind(hot_.cq_ci) != mlx5::SendCqeKind::hardware)
+    while (!hot_.broken && mlx5::send_cqe_kind(hot_.cq) != mlx5::SendCqeKind::hardware)
         reclaim(reclaim_max_cqes);
 }
 
@@ -273,18 +272,18 @@ void TxQueue::rewind() noexcept {
 
 /// CQEs of what was posted before a reset say nothing any more.
 void TxQueue::skip_cqes() noexcept {
-    while (hot_.cqes.kind(hot_.cq_ci) != mlx5::SendCqeKind::hardware)
-        ++hot_.cq_ci;
-    mlx5::release_cqes(hot_.cq_dbrec, hot_.cq_ci);
+    while (mlx5::send_cqe_kind(hot_.cq) != mlx5::SendCqeKind::hardware)
+        hot_.cq.consume();
+    hot_.cq.publish();
 }
 
 void TxQueue::recover() noexcept {
     if (hot_.broken && ++cold_.broken_bursts % bursts_per_recovery != 0) return;
     if (!hot_.broken) {
         ++cold_.error_cqes;
-        if (hot_.cqes.kind(hot_.cq_ci) == mlx5::SendCqeKind::error) {
+        if (mlx5::send_cqe_kind(hot_.cq) == mlx5::SendCqeKind::error) {
             // All before the WQE that failed is sent: packets from its first on are lost.
-            const std::uint16_t failed = hot_.cqes.wqe_counter(hot_.cq_ci);
+            const std::uint16_t failed = mlx5::send_wqe_counter(hot_.cq, hot_.cq.ci());
             while (hot_.ci != failed && hot_.ci != hot_.pi)
                 complete(hot_.ci);
         }

@@ -82,18 +82,16 @@ struct alignas(64) TxHot {
     std::uint16_t unsignalled_packets{};
     std::uint16_t signal_wqebbs{}, signal_packets{}; ///< ask for a CQE at so many
     std::uint16_t signalled{}, max_signalled{};      ///< CQEs to come; at most
-    // Line 1: completion, keys and limits.
-    mlx5::SendCqes cqes{};
-    be32* cq_dbrec{};
-    std::uint32_t cq_ci{};
+    // Line 1: completion and keys.
+    mlx5::CqCursor cq{};
     Qpn qpn{};
-    ibv::KeyEntry key{}; ///< the last one that hit
     std::uint32_t key_generation{};
-    std::uint32_t max_frame_bytes{};
+    ibv::KeyEntry key{}; ///< the last one that hit
     // Line 2: counters and what is rarely needed.
     std::uint64_t packets{}, bytes{}, wqes{}, doorbells{};
     const std::atomic<std::uint32_t>* generation{};
     const void* encap_context{};
+    std::uint32_t max_frame_bytes{};
     std::uint32_t max_tso_bytes{};
     std::uint16_t inline_max_bytes{};
     std::uint8_t min_inline_bytes{};
@@ -101,7 +99,7 @@ struct alignas(64) TxHot {
     bool broken{};         ///< the QP could not be recovered yet; nothing is posted
 };
 static_assert(sizeof(TxHot) <= 3 * 64, "the hot part of a send queue is three cache lines");
-static_assert(offsetof(TxHot, cqes) == 64, "line 0 is for posting");
+static_assert(offsetof(TxHot, cq) == 64, "line 0 is for posting");
 static_assert(offsetof(TxHot, packets) == 128, "line 2 starts with the counters");
 
 class TxQueue;
@@ -174,7 +172,7 @@ class TxQueue {
     /// Finds `address` in the cache behind hot().key or at the source and puts it into hot().key.
     [[gnu::cold, gnu::noinline]] bool find_key(std::uintptr_t address, std::uint32_t bytes) noexcept;
     [[gnu::cold, gnu::noinline]] void forget_keys() noexcept;
-    /// An error or senseless CQE at cq_ci, or a QP still broken: recovers, frees and counts all in flight.
+    /// An error or senseless CQE, or a QP still broken: recovers, frees and counts all in flight.
     [[gnu::cold, gnu::noinline]] void recover() noexcept;
     [[gnu::cold, gnu::noinline]] void refuse(TxRefusal reason) noexcept;
     void count_full() noexcept { ++cold_.full; }

@@ -111,7 +111,9 @@ TEST(DriverWrites, DoorbellRecordsOfAllQueues) {
         be32 send{0}, receive{0}, cq{0};
         mlx5::ring_send_doorbell(&send, reg.data(), static_cast<std::uint16_t>(index), wqe.data());
         mlx5::ring_receive_doorbell(&receive, index);
-        mlx5::release_cqes(&cq, index);
+        mlx5::CqCursor cursor{{.cqes = wqe.data(), .size = RingSize::from_log(0), .dbrec = &cq}};
+        cursor.consume(index);
+        cursor.publish();
         EXPECT_EQ(prm::WorkQueueDoorbell::counter::get(&send), index & 0xffff);
         EXPECT_EQ(send.host() >> 16, 0U);
         EXPECT_EQ(prm::WorkQueueDoorbell::counter::get(&receive), index & 0xffff);
@@ -150,7 +152,7 @@ TEST(Mlx5dvWrites, WhatTheModelReads) {
 TEST(ModelWrites, SendCqeThatTheDriverReads) {
     Buffer cqe{};
     mlx5::CqRing ring{.cqes = cqe.data(), .size = RingSize::from_log(0)};
-    const mlx5::SendCqes cqes{ring};
+    const mlx5::CqCursor cq{ring};
     for (unsigned opcode = 0; opcode < 16; ++opcode) {
         for (unsigned format = 0; format < 4; ++format) {
             for (std::uint32_t ci = 0; ci < 2; ++ci) {
@@ -158,19 +160,19 @@ TEST(ModelWrites, SendCqeThatTheDriverReads) {
                 prm::Cqe::format::set(cqe.data(), format);
                 prm::Cqe::wqe_counter::set(cqe.data(), 0xfedc);
                 prm::Cqe::owner::set(cqe.data(), ci ^ 1);
-                ASSERT_EQ(cqes.kind(ci), mlx5::SendCqeKind::hardware);
+                ASSERT_EQ(mlx5::send_cqe_kind(cq, ci), mlx5::SendCqeKind::hardware);
                 prm::Cqe::owner::set(cqe.data(), ci);
                 const auto kind = opcode == 15                 ? mlx5::SendCqeKind::hardware
                                   : opcode == 0 && format == 0 ? mlx5::SendCqeKind::done
                                   : opcode == 13               ? mlx5::SendCqeKind::error
                                                                : mlx5::SendCqeKind::unexpected;
-                ASSERT_EQ(cqes.kind(ci), kind) << opcode << " " << format;
-                ASSERT_EQ(cqes.wqe_counter(ci), 0xfedc);
+                ASSERT_EQ(mlx5::send_cqe_kind(cq, ci), kind) << opcode << " " << format;
+                ASSERT_EQ(mlx5::send_wqe_counter(cq, ci), 0xfedc);
             }
         }
     }
     prm::ErrorCqe::syndrome::set(cqe.data(), static_cast<unsigned>(prm::Syndrome::local_protection));
-    EXPECT_EQ(cqes.syndrome(0), MLX5_CQE_SYNDROME_LOCAL_PROT_ERR);
+    EXPECT_EQ(reinterpret_cast<const mlx5_err_cqe*>(cq.at(0))->syndrome, MLX5_CQE_SYNDROME_LOCAL_PROT_ERR);
 }
 
 TEST(ModelWrites, ReceiveCqeThatTheDriverReads) {
