@@ -72,9 +72,11 @@ TEST(StrideArgs, EncapIsOneOfThoseThereAre) {
     EXPECT_EQ(parse_args("ibdev=mlx5_0,encap=opa_vnic").value().vesw_id, 1U);
     EXPECT_EQ(parse_args("ibdev=mlx5_0,encap=ipoib").value().encap, stride::mbufqp::EncapKind::ipoib);
     EXPECT_FALSE(parse_args("ibdev=mlx5_0").value().encap_given) << "the link layer decides";
-    for (const char* wrong : {"", "opa", "ethernet:1", "opa_vnic:0", "opa_vnic:65536", "opa_vnic:x", "ipoib:1"})
-        EXPECT_NE(refusal(std::string{"ibdev=mlx5_0,encap="} + wrong).find("allowed are ethernet, ipoib, opa_vnic"),
-                  std::string::npos)
+    for (const char* wrong :
+         {"", "opa", "ethernet:1", "opa_vnic:0", "opa_vnic:65536", "opa_vnic:x", "ipoib:1"})
+        EXPECT_NE(
+            refusal(std::string{"ibdev=mlx5_0,encap="} + wrong).find("allowed are ethernet, ipoib, opa_vnic"),
+            std::string::npos)
             << wrong;
 }
 
