@@ -303,7 +303,8 @@ class Burst {
         if (!length_fits(frame_bytes))
             return refuse(frame_bytes < Encap::min_frame_bytes ? TxRefusal::too_short : TxRefusal::too_long);
         // The address is written where it stays.
-        if (Encap::address_ds != 0 && free_wqebbs() == 0) return false;
+        const std::uint32_t room_wqebbs = free_wqebbs();
+        if (Encap::address_ds != 0 && room_wqebbs == 0) return false;
         std::array<std::byte, Encap::max_header_bytes> header_bytes;
         InlineHeader header{};
         if constexpr (has_header) header = make_header(mbuf, frame_bytes, header_bytes.data());
@@ -314,12 +315,15 @@ class Burst {
         const std::uint32_t tail_ds = trailer_ds(mbuf, frame_bytes);
         const std::uint32_t segments = multi_segment ? mbuf->nb_segs : 1U;
         const std::uint32_t limit_ds = std::min(head_ds + segments, mlx5::max_wqe_ds - tail_ds);
-        if (mlx5::wqebbs_of_ds(limit_ds + tail_ds) > free_wqebbs()) return false;
+        if (mlx5::wqebbs_of_ds(limit_ds + tail_ds) > room_wqebbs) return false;
 
         std::byte* const wqe = wqe_at_pi();
         mlx5::DsCursor cursor{hot_.wqebbs, ring_end(), wqe};
-        cursor.advance(1 + Encap::address_ds);
-        if constexpr (Encap::address_ds != 0) write_address_pad(wqe);
+        if constexpr (Encap::address_ds != 0) {
+            cursor.advance(Encap::address_ds);
+            std::memset(cursor.ds(), 0, mlx5::ds_bytes); // the pad behind the address
+        }
+        cursor.advance(1);
         const std::uint8_t cs_flags = checksum ? checksum_flags(mbuf->ol_flags) : std::uint8_t{0};
         mlx5::write_eth_segment(
             cursor.ds(),
@@ -393,13 +397,6 @@ class Burst {
         mlx5::write_inline_count(cursor.ds(), bytes);
         cursor.copy(sizeof(mlx5_wqe_inl_data_seg), trailer.data(), bytes);
     }
-    /// The DS between datagram and Ethernet segment.
-    void write_address_pad(std::byte* wqe) const noexcept {
-        mlx5::DsCursor pad{hot_.wqebbs, ring_end(), wqe};
-        pad.advance(Encap::address_ds);
-        std::memset(pad.ds(), 0, mlx5::ds_bytes);
-    }
-
     static constexpr std::uint32_t no_segments = ~0U;
 
     /// Data segments of a packet without its first `skip` bytes, at most `limit`; how many, or no_segments if
