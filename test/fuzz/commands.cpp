@@ -6,6 +6,7 @@
 #include "requests.hpp"
 
 #include "swhca/abi/dispatch.hpp"
+#include "swhca/engine/faults.hpp"
 #include "swhca/hca/build.hpp"
 #include "swhca/hca/rules.hpp"
 #include "swhca/hca/uar.hpp"
@@ -76,8 +77,19 @@ void act(Program& program, Input& input) {
     } else if (action < 0xf0) { // rings a doorbell
         const auto value = input.take<std::uint64_t>();
         std::memcpy(program.context.uar + swhca::uar::register_offset(0, action % 4U), &value, sizeof value);
-    } else {
+    } else if (action < 0xf8) {
         program.hca.step(64);
+    } else { // a fault
+        static constexpr const char* faults[] = {"mlx5_0 disorder every=1",
+                                                 "mlx5_0 disorder every=3",
+                                                 "mlx5_0 filler every=2 strides=3",
+                                                 "mlx5_0 rx_error after=3",
+                                                 "mlx5_0 tx_error after=2",
+                                                 "mlx5_0 cq_overrun after=5",
+                                                 "mlx5_0 clear",
+                                                 "mlx5_0 caps max_qp_wr=16 max_sge=1"};
+        std::scoped_lock lock{program.hca.commands};
+        fuzz::check(swhca::inject_fault(program.hca, faults[action & 7U]).ok(), "the fault is known");
     }
 }
 
@@ -125,6 +137,7 @@ void run(swhca::Hca& hca, Input input, bool only_check) {
     const int fd = context->fd;
     {
         std::scoped_lock lock{hca.commands};
+        fuzz::check(swhca::inject_fault(hca, "mlx5_0 clear").ok(), "faults end");
         swhca::close_context(*context);
     }
     close(fd);
