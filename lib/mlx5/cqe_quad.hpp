@@ -3,7 +3,7 @@
 /// each other within the WQE, and where each lies. What it accepts, StrideMap would accept one by one.
 #pragma once
 
-#include "base/barrier.hpp"
+#include "base/owner.hpp"
 #include "mlx5/receive_cqe.hpp"
 #include "mlx5/strides.hpp"
 
@@ -85,7 +85,7 @@ class CqeQuad {
 
     static __m128i spread(std::uint32_t value) noexcept { return _mm_set1_epi32(static_cast<int>(value)); }
     static int tail(const std::byte* cqe) noexcept {
-        return load_from_device(reinterpret_cast<const int*>(cqe + tail_offset));
+        return load_with_owner(reinterpret_cast<const int*>(cqe + tail_offset));
     }
     static int count(const std::byte* cqe) noexcept {
         return *reinterpret_cast<const int*>(cqe + offsetof(mlx5_cqe64, byte_cnt));
