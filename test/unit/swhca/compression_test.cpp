@@ -42,7 +42,8 @@ struct Reader {
         const std::uint32_t count = Cqe::byte_count::get(title);
         const std::uint32_t first_counter = Cqe::wqe_counter::get(title);
         EXPECT_EQ(Cqe::opcode::get(title), 2U);
-        EXPECT_LE(cq.cq.size.slot(ci) + count, cq.cq.size.entries()) << "a session crosses the end of the ring";
+        EXPECT_LE(cq.cq.size.slot(ci) + count, cq.cq.size.entries())
+            << "a session crosses the end of the ring";
         for (std::uint32_t i = 0; i < count; ++i) {
             const std::byte* mini = slot(ci + (i < 8 ? 1 : i / 8 * 8)) + i % 8 * 8;
             Completion made{MiniCqe::byte_count::get(mini), first_counter + i, 0, 0, count, false};
