@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Every header compiles alone: with g++, and under `devtools/test --long` with clang++ too. Flags come from the build folder.
+"""Every header compiles alone. Those that the source file of the same name includes first have shown it in the build; under
+`devtools/test --long` all are compiled, with g++ and with clang++. Flags come from the build folder.
 
 usage: headers.py BUILD_FOLDER
 """
@@ -9,12 +10,13 @@ import concurrent.futures
 import json
 import os
 import pathlib
+import re
 import shlex
 import shutil
 import subprocess
 import sys
 
-from common import ROOT, files, finish
+from common import ROOT, files, finish, read
 
 KEPT = ("-I", "-D", "-std", "-march", "-isystem", "-idirafter", "-include")
 
@@ -51,6 +53,15 @@ def compile_alone(job):
     return f"{header}: does not compile alone with {driver}:\n{done.stderr[:1500]}"
 
 
+def shown_by_the_build(header):
+    """The source file of the same name includes it before all else."""
+    source = header.with_suffix(".cpp")
+    if not (ROOT / source).exists():
+        return False
+    first = re.search(r'^#include ["<](.*)[">]', read(source), re.MULTILINE)
+    return first is not None and str(header).endswith(first[1])
+
+
 def nearest(flags, folder):
     """Flags of the folder that shares most of its path with `folder`; a header-only one is compiled as lib/mprq is."""
     if str(folder).endswith("lib/mlx5"):
@@ -59,13 +70,14 @@ def nearest(flags, folder):
 
 
 def main():
-    """Every header of lib, drivers and app, nearest flags."""
+    """Headers of lib, drivers and app, nearest flags."""
     build = sys.argv[1]
     flags = flags_of(build)
-    compilers = ("g++", "clang++") if os.environ.get("STRIDE_TEST_SCOPE") == "long" else ("g++",)
+    everything = os.environ.get("STRIDE_TEST_SCOPE") == "long"
+    compilers = ("g++", "clang++") if everything else ("g++",)
     jobs = []
     for header in files(".hpp", ".h"):
-        if not str(header).startswith(("lib/", "drivers/", "app/")):
+        if not str(header).startswith(("lib/", "drivers/", "app/")) or (not everything and shown_by_the_build(header)):
             continue
         near = nearest(flags, ROOT / header.parent)
         jobs += [(compiler, header, near, build) for compiler in compilers if shutil.which(compiler)]

@@ -30,14 +30,14 @@ class Testpmd:
     primary: a Testpmd that runs on net/mlx5; this one becomes its secondary process, in its namespaces.
     """
 
-    def __init__(self, build, hca_ports, vdevs, args=(), *, eal=(), memory_mib=512, start_timeout_s=60,
+    def __init__(self, build, hca_ports, vdevs, args=(), *, eal=(), memory_mib=160, start_timeout_s=60,
                  memory_args=None, environment=None, pci=(), primary=None):
         self.report = {}
         self.output = b""
         self._report_file = tempfile.NamedTemporaryFile(prefix="swhca-report-", suffix=".json")
         namespaces = ["nsenter", "-t", str(primary.pid), "--net", "--mount"] if primary else []
         engine = "manual" if primary else f"cpu={machine.engine_cpu()}"  # the primary's moves the packets
-        command = [*namespaces, f"{build}/app/swhca/swhca", "run", "--engine", engine, "--report", self._report_file.name]
+        command = [*namespaces, f"{build}/app/swhca/swhca", "run", "--engine", engine, "--idle", "--report", self._report_file.name]
         for port in hca_ports:
             command += ["--port", port]
         companions = "--pci" if primary else "--netdev"

@@ -544,10 +544,10 @@ class Burst {
             settle();
         else
             remember(mbufs, count);
-        hot_.packets += count;
-        hot_.bytes += bytes_;
-        hot_.wqes += wqes_;
-        ++hot_.doorbells;
+        hot_.packets.add(count);
+        hot_.bytes.add(bytes_);
+        hot_.wqes.add(wqes_);
+        hot_.doorbells.add(1);
         if constexpr (inline_frames) queue_.count_inlined(inlined_);
     }
 

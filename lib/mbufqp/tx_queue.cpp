@@ -186,7 +186,7 @@ void TxQueue::reclaim(std::uint32_t max_cqes) noexcept {
         hot_.cq.consume(consumed);
         hot_.signalled = static_cast<std::uint16_t>(hot_.signalled - consumed);
         hot_.cq.publish();
-        cold_.completions += consumed;
+        cold_.completions.add(consumed);
         sane = complete(counter) && sane;
     }
     if (!sane) [[unlikely]]
@@ -244,12 +244,12 @@ void TxQueue::post_nop() noexcept {
     hot_.unsignalled_packets = 0;
     mlx5::ring_send_doorbell(hot_.dbrec, hot_.doorbell, hot_.pi, wqe);
     if (hot_.flush_doorbell) flush_doorbell();
-    ++hot_.wqes;
-    ++hot_.doorbells;
+    hot_.wqes.add(1);
+    hot_.doorbells.add(1);
 }
 
 void TxQueue::reset() noexcept {
-    cold_.dropped += packets_posted();
+    cold_.dropped.add(packets_posted());
     free_to(nullptr, hot_.mbuf_head);
     rewind();
 }
@@ -280,7 +280,7 @@ void TxQueue::skip_cqes() noexcept {
 void TxQueue::recover() noexcept {
     if (hot_.broken && ++cold_.broken_bursts % bursts_per_recovery != 0) return;
     if (!hot_.broken) {
-        ++cold_.error_cqes;
+        cold_.error_cqes.add(1);
         if (mlx5::send_cqe_kind(hot_.cq) == mlx5::SendCqeKind::error) {
             // All before the WQE that failed is sent: packets from its first on are lost.
             const std::uint16_t failed = mlx5::send_wqe_counter(hot_.cq, hot_.cq.ci());
@@ -292,10 +292,10 @@ void TxQueue::recover() noexcept {
     }
     // Until the QP has left the error state the HCA may still read what it was given.
     if (!cold_.recovery.recover(cold_.recovery.context)) return;
-    cold_.errors += packets_posted();
+    cold_.errors.add(packets_posted());
     free_to(nullptr, hot_.mbuf_head);
     rewind();
-    ++cold_.recoveries;
+    cold_.recoveries.add(1);
 }
 
 std::uint32_t TxQueue::write_avail() const noexcept {
@@ -355,7 +355,7 @@ bool TxQueue::find_key(std::uintptr_t address, std::uint32_t bytes) noexcept {
         std::swap(*spare, hot_.key);
         return true;
     }
-    ++cold_.key_misses;
+    cold_.key_misses.add(1);
     ibv::KeyEntry found;
     if (!cold_.keys.find(cold_.keys.context, address, found) || !covers(found)) return false;
     cold_.spare_keys[cold_.key_victim++ % cold_.spare_keys.size()] = std::exchange(hot_.key, found);
@@ -369,23 +369,23 @@ void TxQueue::forget_keys() noexcept {
 }
 
 TxStats TxQueue::totals() const noexcept {
-    TxStats now{.packets = peek_from_device(&hot_.packets),
-                .bytes = peek_from_device(&hot_.bytes),
-                .wqes = peek_from_device(&hot_.wqes),
-                .doorbells = peek_from_device(&hot_.doorbells),
-                .completions = peek_from_device(&cold_.completions),
-                .full = peek_from_device(&cold_.full),
-                .inlined = peek_from_device(&cold_.inlined),
-                .errors = peek_from_device(&cold_.errors),
-                .error_cqes = peek_from_device(&cold_.error_cqes),
-                .recoveries = peek_from_device(&cold_.recoveries),
-                .dropped = peek_from_device(&cold_.dropped),
-                .key_misses = peek_from_device(&cold_.key_misses)};
+    TxStats now{.packets = hot_.packets.read(),
+                .bytes = hot_.bytes.read(),
+                .wqes = hot_.wqes.read(),
+                .doorbells = hot_.doorbells.read(),
+                .completions = cold_.completions.read(),
+                .full = cold_.full.read(),
+                .inlined = cold_.inlined.read(),
+                .errors = cold_.errors.read(),
+                .error_cqes = cold_.error_cqes.read(),
+                .recoveries = cold_.recoveries.read(),
+                .dropped = cold_.dropped.read(),
+                .key_misses = cold_.key_misses.read()};
     for (std::size_t i = 0; i < tx_refusals; ++i)
-        now.refused[i] = peek_from_device(&cold_.refused[i]);
+        now.refused[i] = cold_.refused[i].read();
     return now;
 }
 
-void TxQueue::refuse(TxRefusal reason) noexcept { ++cold_.refused[static_cast<std::size_t>(reason)]; }
+void TxQueue::refuse(TxRefusal reason) noexcept { cold_.refused[static_cast<std::size_t>(reason)].add(1); }
 
 } // namespace stride::mbufqp

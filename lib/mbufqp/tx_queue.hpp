@@ -6,6 +6,7 @@
 /// on an error of the queue, or on reset().
 #pragma once
 
+#include "base/counter.hpp"
 #include "base/result.hpp"
 #include "ibv/key_table.hpp"
 #include "mbufqp/encap/ethernet.hpp"
@@ -88,7 +89,7 @@ struct alignas(64) TxHot {
     std::uint32_t key_generation{};
     ibv::KeyEntry key{}; ///< the last one that hit
     // Line 2: counters and what is rarely needed.
-    std::uint64_t packets{}, bytes{}, wqes{}, doorbells{};
+    Counter packets, bytes, wqes, doorbells;
     const std::atomic<std::uint32_t>* generation{};
     const void* encap_context{};
     std::uint32_t max_frame_bytes{};
@@ -175,8 +176,8 @@ class TxQueue {
     /// An error or senseless CQE, or a QP still broken: recovers, frees and counts all in flight.
     [[gnu::cold, gnu::noinline]] void recover() noexcept;
     [[gnu::cold, gnu::noinline]] void refuse(TxRefusal reason) noexcept;
-    void count_full() noexcept { ++cold_.full; }
-    void count_inlined(std::uint32_t frames) noexcept { cold_.inlined += frames; }
+    void count_full() noexcept { cold_.full.add(1); }
+    void count_inlined(std::uint32_t frames) noexcept { cold_.inlined.add(frames); }
     /// Consumes up to `max_cqes` CQEs and frees what they complete. Leaves by recover() if a CQE is not
     /// plain.
     void reclaim(std::uint32_t max_cqes) noexcept;
@@ -191,9 +192,8 @@ class TxQueue {
         std::array<ibv::KeyEntry, 8> spare_keys{}; ///< replaced in turn
         std::uint32_t key_victim{};
         std::uint32_t broken_bursts{}; ///< since recovery last failed
-        std::uint64_t full{}, inlined{}, completions{};
-        std::uint64_t errors{}, error_cqes{}, recoveries{}, dropped{}, key_misses{};
-        std::array<std::uint64_t, tx_refusals> refused{};
+        Counter full, inlined, completions, errors, error_cqes, recoveries, dropped, key_misses;
+        std::array<Counter, tx_refusals> refused;
     };
 
     friend struct TxQueueDelete;

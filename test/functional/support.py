@@ -56,7 +56,7 @@ class Forwarding:
             memory_args=memory_args, args=
             [f"--forward-mode={mode}", f"--rxq={queues}", f"--txq={queues}", f"--burst={burst}", "--total-num-mbufs=8192",
              f"--max-pkt-len={longest}", f"--mbuf-size={mbuf_bytes}", *args],
-            eal=eal, memory_mib=512 if mbuf_bytes <= 4096 else 1024)
+            eal=eal, memory_mib=160 if mbuf_bytes <= 4096 else 640)
         self.report = {}
         self.stats_in = self.stats_out = {}
 

@@ -54,7 +54,7 @@ class Fabric:
                 ["net_stride0,ibdev=mlx5_0", f"net_stride1,ibdev=mlx5_1{own}"],
                 [f"--forward-mode={mode}", f"--rxq={queues}", f"--txq={queues}", f"--rxd={RING[queues]}",
                  "--total-num-mbufs=32768", "--max-pkt-len=1540"],
-                eal=("--file-prefix", f"stride{os.getpid()}-{lid}"), memory_mib=768)
+                eal=("--file-prefix", f"stride{os.getpid()}-{lid}"), memory_mib=288)
 
     def run(self):
         """Forwards until all is through."""
