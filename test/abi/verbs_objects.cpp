@@ -117,6 +117,9 @@ void bad_arguments_are_refused() {
     foreign->context = end.context;
     foreign->handle += 1000;
     CHECK(ibv_dealloc_pd(foreign) == ENOENT);
+    foreign->context = other;
+    foreign->handle -= 1000;
+    CHECK(ibv_dealloc_pd(foreign) == 0);
     CHECK(ibv_close_device(other) == 0);
 }
 

@@ -12,7 +12,7 @@ namespace {
 using prm::Cqe;
 using prm::L3Type;
 
-constexpr std::uint32_t mac_bytes = 12; ///< what stays before a stripped tag
+constexpr std::uint32_t addresses_bytes = 12; ///< what stays before a stripped tag
 constexpr std::uint32_t fcs_bytes = 4;
 
 bool strips(const Rq& rq, const Arrival& arrival) noexcept {
@@ -67,8 +67,8 @@ template <class Writer>
 void put_frame(Writer& writer, const Rq& rq, const Arrival& arrival) noexcept {
     const Frame& frame = *arrival.content;
     if (strips(rq, arrival)) {
-        writer.put(frame.segments.front().data, mac_bytes);
-        put_from(writer, frame, mac_bytes + vlan_tag_bytes);
+        writer.put(frame.segments.front().data, addresses_bytes);
+        put_from(writer, frame, addresses_bytes + vlan_tag_bytes);
     } else {
         put_from(writer, frame, 0);
     }

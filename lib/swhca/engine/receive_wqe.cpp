@@ -12,11 +12,11 @@ namespace {
 using prm::Cqe;
 using prm::DataSegment;
 
-constexpr std::uint32_t max_parts = 64; ///< more than max_sge of any queue
+constexpr std::uint32_t max_wqe_parts = 64; ///< more than max_sge of any queue
 
 /// The scatter list of a WQE.
 struct ScatterList {
-    std::array<MemoryPart, max_parts> parts;
+    std::array<MemoryPart, max_wqe_parts> parts;
     std::uint32_t count{};
     std::uint64_t room_bytes{};
     Rule broken{};
@@ -27,7 +27,7 @@ void read_list(const Rq& rq, std::uint32_t need_bytes, ScatterList& list) noexce
     const MrTable& mrs = rq.context->device->mrs;
     const std::byte* wqe = rq_wqe(rq, rq.ci);
     const std::uint32_t segments = (1U << rq.log_wqe_bytes) / DataSegment::bytes;
-    for (std::uint32_t i = 0; i < segments && i < max_parts && list.room_bytes < need_bytes; ++i) {
+    for (std::uint32_t i = 0; i < segments && i < max_wqe_parts && list.room_bytes < need_bytes; ++i) {
         const std::byte* segment = wqe + i * DataSegment::bytes;
         const Lkey lkey{DataSegment::lkey::get(segment)};
         if (lkey.value == prm::terminator_lkey) return;

@@ -20,9 +20,9 @@ namespace {
 
 constexpr std::uint32_t wqebb_bytes = 64;
 constexpr std::uint32_t l2_inline_bytes = 18;
-constexpr std::uint32_t known_flags = IB_UVERBS_QP_CREATE_BLOCK_MULTICAST_LOOPBACK |
-                                      IB_UVERBS_QP_CREATE_SCATTER_FCS | IB_UVERBS_QP_CREATE_CVLAN_STRIPPING |
-                                      IB_UVERBS_QP_CREATE_PCI_WRITE_END_PADDING | create_source_qpn;
+constexpr std::uint32_t known_qp_flags =
+    IB_UVERBS_QP_CREATE_BLOCK_MULTICAST_LOOPBACK | IB_UVERBS_QP_CREATE_SCATTER_FCS |
+    IB_UVERBS_QP_CREATE_CVLAN_STRIPPING | IB_UVERBS_QP_CREATE_PCI_WRITE_END_PADDING | create_source_qpn;
 constexpr std::uint32_t max_qpn = 0xffffff;
 
 struct QpParts {
@@ -69,9 +69,9 @@ int check_kind(const QpRequest& request) {
 }
 
 int check_sizes(const DeviceCaps& caps, const QpRequest& request) {
-    if ((request.create_flags & ~known_flags) != 0)
+    if ((request.create_flags & ~known_qp_flags) != 0)
         return refuse(Rule::bad_argument, EOPNOTSUPP, "CREATE_QP: create_flags 0x%x",
-                      request.create_flags & ~known_flags);
+                      request.create_flags & ~known_qp_flags);
     if (std::max(request.max_send_wr, request.max_recv_wr) > caps.max_qp_wr ||
         std::max(request.sq_wqebb_count, request.rq_wqe_count) > caps.max_qp_wr)
         return refuse(Rule::bad_argument, EINVAL,

@@ -14,8 +14,8 @@
 namespace swhca {
 namespace {
 
-constexpr std::uint32_t known_flags = IB_UVERBS_WQ_FLAGS_CVLAN_STRIPPING | IB_UVERBS_WQ_FLAGS_SCATTER_FCS |
-                                      IB_UVERBS_WQ_FLAGS_PCI_WRITE_END_PADDING;
+constexpr std::uint32_t known_wq_flags = IB_UVERBS_WQ_FLAGS_CVLAN_STRIPPING | IB_UVERBS_WQ_FLAGS_SCATTER_FCS |
+                                         IB_UVERBS_WQ_FLAGS_PCI_WRITE_END_PADDING;
 
 int check_striding(const DeviceCaps& caps, const WqRequest& request) {
     if (!caps.striding)
@@ -34,9 +34,9 @@ int check_striding(const DeviceCaps& caps, const WqRequest& request) {
 }
 
 int check_wq(const DeviceCaps& caps, const WqRequest& request) {
-    if ((request.create_flags & ~known_flags) != 0)
+    if ((request.create_flags & ~known_wq_flags) != 0)
         return refuse(Rule::bad_argument, EOPNOTSUPP, "CREATE_WQ: create_flags 0x%x",
-                      request.create_flags & ~known_flags);
+                      request.create_flags & ~known_wq_flags);
     if (request.max_wr == 0 || request.max_wr > caps.max_qp_wr || request.wqe_count > caps.max_qp_wr)
         return refuse(Rule::bad_argument, EINVAL, "CREATE_WQ: %u WRs in %u WQEs, device max %u",
                       request.max_wr, request.wqe_count, caps.max_qp_wr);

@@ -7,7 +7,7 @@
 namespace swhca {
 namespace {
 
-constexpr std::size_t batch_frames = 32;
+constexpr std::size_t crossing_batch_frames = 32;
 
 thread_local unsigned lane_of_thread = 0;
 
@@ -35,14 +35,15 @@ unsigned CrossingWire::deliver(std::span<const Frame> frames, WhenFull when_full
 
 /// Frames that were offered alike go to the port in one batch. What it does not take stays in the ring.
 unsigned CrossingWire::take(Lane& lane, unsigned budget) {
-    std::array<Segment, batch_frames> segments;
-    std::array<Frame, batch_frames> frames;
-    std::array<std::uint64_t, batch_frames> ends;
+    std::array<Segment, crossing_batch_frames> segments;
+    std::array<Frame, crossing_batch_frames> frames;
+    std::array<std::uint64_t, crossing_batch_frames> ends;
     std::uint64_t position = lane.tail.load(std::memory_order_relaxed);
     std::uint32_t offered_as = 0;
     std::size_t count = 0;
     RingFrameHeader header{};
-    for (const std::size_t most = std::min<std::size_t>(budget, batch_frames); count < most; ++count) {
+    for (const std::size_t most = std::min<std::size_t>(budget, crossing_batch_frames); count < most;
+         ++count) {
         const std::byte* data = lane.read(position, header);
         if (data == nullptr || (count != 0 && header.note != offered_as)) break;
         offered_as = header.note;
@@ -64,7 +65,7 @@ unsigned CrossingWire::poll(unsigned budget) {
         do {
             last = take(*lane, budget - some);
             some += last;
-        } while (some < budget && last == batch_frames);
+        } while (some < budget && last == crossing_batch_frames);
         moved += some;
     }
     return moved;

@@ -7,7 +7,7 @@ namespace swhca {
 namespace {
 
 /// Frames offered in one call: enough to spread the call's cost, few enough to stay in the first cache.
-constexpr unsigned batch_frames = 32;
+constexpr unsigned gen_batch_frames = 32;
 
 } // namespace
 
@@ -63,7 +63,8 @@ unsigned GenWire::poll(unsigned budget) {
     const unsigned want = allowed(budget);
     unsigned moved = 0;
     while (moved < want) {
-        const unsigned count = std::min({want - moved, batch_frames, templates_.count() - next_template_});
+        const unsigned count =
+            std::min({want - moved, gen_batch_frames, templates_.count() - next_template_});
         const unsigned gone = send(count);
         moved += gone;
         if (gone < count) {

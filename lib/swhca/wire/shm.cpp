@@ -9,7 +9,7 @@ namespace {
 using stride::Result;
 
 constexpr unsigned polls_between_looks = 4096;
-constexpr std::size_t table_limit = 65536;
+constexpr std::size_t learned_limit = 65536;
 
 } // namespace
 
@@ -83,7 +83,7 @@ unsigned ShmWire::poll(unsigned budget) {
         const Frame frame{{&segment, 1}, arrival.length_bytes};
         if (arrival.length_bytes != 0 && sink_->deliver({&frame, 1}, when_full_) == 0) break;
         const FrameAddresses addresses = addresses_of(format_, frame);
-        if (table_.size() >= table_limit) table_.clear();
+        if (table_.size() >= learned_limit) table_.clear();
         if (addresses.valid && arrival.from < ShmLayout::places) table_[addresses.source] = arrival.from;
         segment_->consume(arrival);
         ++moved;
