@@ -13,8 +13,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 
 # Line tables only, little optimization, several sources at once: a sanitizer's build takes a quarter of the time, its
 # reports are as good.
-SANITIZER = ["-Db_lundef=false", "-Dbuildtype=plain", "-Doptimization=1", "-Ddebug=true", "-Dcpp_args=-g1", "-Dunity=on",
-             "-Dunity_size=8"]
+SANITIZER = ["-Db_lundef=false", "-Dbuildtype=plain", "-Doptimization=1", "-Ddebug=true", "-Dcpp_args=-g1", "-Dunity=on"]
 
 # name, meson options, suites. Sanitizers run what they can reach; DPDK itself is as the system built it. build-fuzz is
 # built with clang, for libFuzzer, and only its targets.
