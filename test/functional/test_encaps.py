@@ -24,7 +24,7 @@ class Chain:
             ["net_stride0,ibdev=mlx5_0", f"net_stride1,ibdev=mlx5_1,encap={encap}",
              f"net_stride2,ibdev=mlx5_2,encap={encap}", "net_stride3,ibdev=mlx5_3"],
             [f"--forward-mode={mode}", f"--rxq={queues}", f"--txq={queues}", "--total-num-mbufs=16384", "--rxd=1024", *args],
-            memory_mib=768)
+            memory_mib=768 if queues > 4 else 320)
         self.xstats = {}
         self.sent = {}
 
