@@ -195,7 +195,7 @@ void each_send_queue_has_its_own_doorbell_register() {
 /// The last copy of a command descriptor takes everything along, whatever lives in the context.
 void closing_the_descriptor_destroys_everything() {
     static Endpoint* left = new Endpoint("mlx5_1"); // never destroyed: its objects go with the descriptor
-    static ibv_wq* wq = create_wq(*left, true); // static, as the next: what is left is no leak
+    static ibv_wq* wq = create_wq(*left, true);     // static, as the next: what is left is no leak
     CHECK(wq != nullptr && set_wq_state(wq, IBV_WQS_RDY) == 0);
     static ibv_rwq_ind_table* table = create_rqt(left->context, wq);
     static ibv_qp* rss = create_rss_qp(*left, table, 0);
