@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <dlfcn.h>
-#include <rte_eal.h>
 #include <rte_mbuf.h>
 
 #include <array>
@@ -14,23 +13,8 @@
 #include <cstring>
 #include <string>
 #include <thread>
-#include <vector>
 
 namespace {
-
-class EalEnvironment : public testing::Environment {
-  public:
-    void SetUp() override {
-        std::vector<std::string> words{"unit-mbufqp-ipoib", "--no-huge",      "-m",       "128", "--no-pci",
-                                       "--no-shconf",       "--no-telemetry", "--lcores", "0"};
-        std::vector<char*> argv;
-        for (std::string& word : words)
-            argv.push_back(word.data());
-        ASSERT_GE(rte_eal_init(static_cast<int>(argv.size()), argv.data()), 0);
-    }
-    void TearDown() override { rte_eal_cleanup(); }
-};
-const auto* const environment = testing::AddGlobalTestEnvironment(new EalEnvironment);
 
 using Mac = std::array<std::uint8_t, 6>;
 using Gid = std::array<std::uint8_t, 16>;
