@@ -116,7 +116,17 @@ std::string device_list() {
     return names;
 }
 
-Result<std::shared_ptr<Device>> Device::open(const std::string& ibdev, std::uint8_t port) {
+static Status place_rings(ibv_context* context, const RingMemory& rings, const std::string& ibdev) {
+    mlx5dv_ctx_allocators allocators{};
+    allocators.alloc = rings.allocate;
+    allocators.free = rings.release;
+    allocators.data = rings.context;
+    const int code = mlx5dv_set_context_attr(context, MLX5DV_CTX_ATTR_BUF_ALLOCATORS, &allocators);
+    return code == 0 ? Status{} : verbs_error(code, ibdev + ": set the memory of rings");
+}
+
+Result<std::shared_ptr<Device>> Device::open(const std::string& ibdev, std::uint8_t port,
+                                             const RingMemory* rings) {
     int count = 0;
     const DeviceList list{ibv_get_device_list(&count)};
     ibv_device* found = nullptr;
@@ -135,6 +145,8 @@ Result<std::shared_ptr<Device>> Device::open(const std::string& ibdev, std::uint
     device->sysfs_path_ = found->ibdev_path;
     device->context_.reset(mlx5dv_open_device(found, nullptr));
     if (!device->context_) return verbs_error(0, ibdev + ": open");
+    if (rings != nullptr)
+        if (auto status = place_rings(device->context(), *rings, ibdev); !status) return status.take_error();
     ibv_device_attr attr{};
     if (const int code = ibv_query_device(device->context(), &attr); code != 0)
         return verbs_error(code, ibdev + ": query device");

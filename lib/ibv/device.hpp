@@ -47,13 +47,23 @@ struct LinkState {
 
 using MacAddress = std::array<std::uint8_t, 6>;
 
+/// Where rings and doorbell records are made: memory that other processes see, say. Pages, whole and aligned;
+/// nullptr makes the creation of the object fail (libmlx5 has no second choice then).
+struct RingMemory {
+    void* (*allocate)(std::size_t bytes, void* context){};
+    void (*release)(void* memory, void* context){};
+    void* context{};
+};
+
 /// Shared by everything made from it: context and PD live until the last of those is gone, so that packets in
 /// registered memory stay valid after the port is closed. Control path only, any thread (libibverbs locks).
 class Device {
   public:
     /// Opens device `ibdev` ("mlx5_0") for its port `port` (from 1). ENODEV: no such device (the message
-    /// lists those there are) or not an mlx5 one; EINVAL: no such port.
-    static Result<std::shared_ptr<Device>> open(const std::string& ibdev, std::uint8_t port);
+    /// lists those there are) or not an mlx5 one; EINVAL: no such port. `rings`: of all objects; nullptr: of
+    /// this process.
+    static Result<std::shared_ptr<Device>> open(const std::string& ibdev, std::uint8_t port,
+                                                const RingMemory* rings = nullptr);
 
     Device(Device&&) = delete;
     ~Device() = default;

@@ -37,7 +37,7 @@ void KeyTable::retire_locked(MemoryRange range) {
     if (first == keys_.end()) return;
     std::move(first, keys_.end(), std::back_inserter(retired_));
     keys_.erase(first, keys_.end());
-    generation_.fetch_add(1, std::memory_order_release);
+    generation_->fetch_add(1, std::memory_order_release);
 }
 
 Result<KeyEntry> KeyTable::find_or_register(std::uintptr_t address) {
@@ -79,7 +79,7 @@ void KeyTable::forget(MemoryRange range) {
     const std::lock_guard lock{mutex_};
     const auto touched = [&range](const MemoryKey& key) { return key.range().overlaps(range); };
     std::erase_if(retired_, touched);
-    if (std::erase_if(keys_, touched) > 0) generation_.fetch_add(1, std::memory_order_release);
+    if (std::erase_if(keys_, touched) > 0) generation_->fetch_add(1, std::memory_order_release);
 }
 
 std::size_t KeyTable::size() const {

@@ -31,10 +31,13 @@ struct KeyEntry {
 /// Keys of one device. Thread-safe; shared by the queues of a port.
 class KeyTable {
   public:
-    KeyTable(std::shared_ptr<Device> device, RangeResolver resolver, void* resolver_context) noexcept
+    /// `generation`: where it is counted, if others than this process are to see it; outlives the table.
+    KeyTable(std::shared_ptr<Device> device, RangeResolver resolver, void* resolver_context,
+             std::atomic<std::uint32_t>* generation = nullptr) noexcept
         : device_{std::move(device)}
         , resolver_{resolver}
-        , resolver_context_{resolver_context} {}
+        , resolver_context_{resolver_context}
+        , generation_{generation != nullptr ? generation : &own_generation_} {}
 
     /// The key of the range around `address`, registering it on the first use. May allocate and lock.
     Result<KeyEntry> find_or_register(std::uintptr_t address);
@@ -46,9 +49,9 @@ class KeyTable {
     /// Memory in `range` is about to be unmapped: forgets keys that touch it and makes every cache stale.
     void forget(MemoryRange range);
     /// Grows with every forget(); a cache of an older generation is stale.
-    std::uint32_t generation() const noexcept { return generation_.load(std::memory_order_acquire); }
+    std::uint32_t generation() const noexcept { return generation_->load(std::memory_order_acquire); }
     /// The same as a word that a burst may watch without a call.
-    const std::atomic<std::uint32_t>* generation_word() const noexcept { return &generation_; }
+    const std::atomic<std::uint32_t>* generation_word() const noexcept { return generation_; }
     std::size_t size() const;
 
   private:
@@ -59,7 +62,8 @@ class KeyTable {
     std::shared_ptr<Device> device_;
     RangeResolver resolver_;
     void* resolver_context_;
-    std::atomic<std::uint32_t> generation_{0};
+    std::atomic<std::uint32_t> own_generation_{0};
+    std::atomic<std::uint32_t>* generation_;
     std::atomic<bool> failure_logged_{false};
     mutable std::mutex mutex_;
     std::vector<MemoryKey> keys_;      ///< sorted by base; ranges do not overlap

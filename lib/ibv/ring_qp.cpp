@@ -24,10 +24,12 @@ Result<RingQp> RingQp::create(const std::shared_ptr<Device>& device, const Cq& c
 
 Status RingQp::find_rings(const ibv_qp_init_attr_ex& attr, const std::string& what) {
     mlx5dv_qp dv{};
+    dv.comp_mask = MLX5DV_QP_MASK_UAR_MMAP_OFFSET;
     mlx5dv_obj object{};
     object.qp = {qp_.get(), &dv};
     if (const int code = mlx5dv_init_obj(&object, MLX5DV_OBJ_QP); code != 0) return verbs_error(code, what);
     be32* const dbrecs = reinterpret_cast<be32*>(dv.dbrec);
+    if ((dv.comp_mask & MLX5DV_QP_MASK_UAR_MMAP_OFFSET) != 0) uar_offset_ = dv.uar_mmap_offset;
     if (attr.cap.max_send_wr != 0) {
         if (!std::has_single_bit(dv.sq.wqe_cnt) || dv.sq.stride != MLX5_SEND_WQE_BB)
             return Error{EINVAL,

@@ -30,6 +30,8 @@ class RingQp {
     std::uint8_t port() const noexcept { return qp_.get_deleter().device->port(); }
     const mlx5::SqRing& sq() const noexcept { return sq_; } ///< if the QP has one
     const mlx5::RqRing& rq() const noexcept { return rq_; } ///< if the QP has one
+    /// Where the page of the doorbell register is in the device's command file, for mmap; -1: not known.
+    std::int64_t uar_offset() const noexcept { return uar_offset_; }
     ibv_qp* get() const noexcept { return qp_.get(); }
 
   private:
@@ -43,6 +45,7 @@ class RingQp {
     be32* cq_dbrec_;
     mlx5::SqRing sq_{};
     mlx5::RqRing rq_{};
+    std::int64_t uar_offset_{-1};
 };
 
 } // namespace stride::ibv

@@ -34,6 +34,8 @@ class TxQp {
     Status recover();
 
     const mlx5::SqRing& ring() const noexcept { return qp_.sq(); }
+    /// Of the page with the doorbell register, in the command file; -1: not known.
+    std::int64_t uar_offset() const noexcept { return qp_.uar_offset(); }
     ibv_qp* get() const noexcept { return qp_.get(); }
 
   private:
