@@ -251,7 +251,6 @@ Result<RxQueuePtr> RxQueue::create_striding(const RxQueueConfig& config, const G
     if (ring.posted == nullptr) return no_queue_memory(config);
     if (Status made = make_buffers(queue); !made) return made.take_error();
     choose_policy(queue);
-    queue.burst_function = select_striding_burst(config.offloads, queue.bound != nullptr);
     return owner;
 }
 
@@ -289,7 +288,16 @@ void RxQueue::stop() noexcept {
     queue.started = false;
 }
 
-RxBurst RxQueue::burst() const noexcept { return state_of(*this).burst_function; }
+// Chosen anew at each call: the process that asks need not be the one that made the queue.
+RxBurst RxQueue::burst() const noexcept {
+    const RxQueueState& queue = state_of(*this);
+    const RxOffloads offloads = queue.config.offloads;
+    return queue.kind == QueueKind::striding ? select_striding_burst(offloads, queue.bound != nullptr)
+                                             : select_single_packet_burst(offloads);
+}
+
+void enter_shared_calls() noexcept { StridePool::enter_shared_calls(); }
+
 const RxQueueConfig& RxQueue::config() const noexcept { return state_of(*this).config; }
 
 std::uint16_t RxQueue::descriptors() const noexcept {

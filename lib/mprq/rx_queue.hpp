@@ -164,7 +164,7 @@ class RxQueue {
     /// is in RESET (or destroyed): the device no longer writes. Idempotent.
     void stop() noexcept;
 
-    /// To be called with the queue as its first argument. Fixed at creation.
+    /// To be called with the queue as its first argument. Fixed at creation, but each process has its own.
     RxBurst burst() const noexcept;
     RxStats stats() const noexcept;
     void reset_stats() noexcept;
@@ -191,5 +191,9 @@ class RxQueue {
     RxQueue() = default;
     ~RxQueue() = default;
 };
+
+/// A process that did not make the queues uses them, or frees packets of theirs: enters what this library has
+/// in base/shared_calls.hpp.
+void enter_shared_calls() noexcept;
 
 } // namespace stride::mprq

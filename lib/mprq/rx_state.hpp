@@ -100,7 +100,6 @@ struct RxQueueState : RxQueue {
     StridingRing striding{};
     PacketRing single{};
     RxQueueConfig config{};
-    RxBurst burst_function{};
     RxStats baseline{};         ///< at the last reset_stats
     std::uint32_t room_bytes{}; ///< data room of an mbuf of the pool, without headroom
     QueueKind kind{};

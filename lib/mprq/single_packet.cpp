@@ -255,7 +255,6 @@ Result<RxQueuePtr> RxQueue::create_single_packet(const RxQueueConfig& config, co
         rte_zmalloc_socket("rx_queue", std::size_t{rq.size.entries()} * sges.value() * sizeof(rte_mbuf*),
                            RTE_CACHE_LINE_SIZE, config.socket_id));
     if (queue.single.mbufs == nullptr) return no_queue_memory(config);
-    queue.burst_function = select_single_packet_burst(config.offloads);
     return owner;
 }
 

@@ -3,6 +3,7 @@
 
 #include "base/format.hpp"
 #include "base/ring.hpp"
+#include "base/shared_calls.hpp"
 #include "mprq/bind_pool.hpp"
 
 #include <rte_eal.h>
@@ -127,7 +128,7 @@ void StridePool::lay_out_buffer(WqeBuffer& buffer, const StridePoolConfig& confi
     buffer.shares = shares_ + std::size_t{index} * config.shares_per_wqe;
     for (std::uint32_t n = 0; n < config.shares_per_wqe; ++n) {
         StrideShare& share = buffer.shares[n];
-        share.info.free_cb = packet_freed;
+        share.info.free_cb = SharedCalls::of(SharedCall::packet_freed, packet_freed);
         share.info.fcb_opaque = &share;
         rte_mbuf_ext_refcnt_set(&share.info, 1);
         share.buffer = &buffer;
@@ -182,6 +183,10 @@ void StridePool::destroy() noexcept {
 }
 
 std::uint32_t StridePool::alive() noexcept { return pools_alive.load(std::memory_order_relaxed); }
+
+void StridePool::enter_shared_calls() noexcept {
+    SharedCalls::of(SharedCall::packet_freed, packet_freed);
+}
 
 void StridePool::packet_freed(void*, void* share_of_packet) noexcept {
     auto* share = static_cast<StrideShare*>(share_of_packet);

@@ -123,6 +123,9 @@ class StridePool {
     /// Pools that exist in this process, for tests and for a driver that wants to know at its end.
     static std::uint32_t alive() noexcept;
 
+    /// What frees attached packets, for a process that did not make the pools (base/shared_calls.hpp).
+    static void enter_shared_calls() noexcept;
+
     StridePool* next_claimer{}; ///< BindPool's list
 
   private:
