@@ -4,17 +4,17 @@ prints cycles per packet with ratios to the first driver named."""
 
 import argparse
 import json
-import os
 import pathlib
 import statistics
 import subprocess
 import sys
 import tempfile
 
+import building
 from benchtools import chart, endtoend, memory
 from benchtools.hca import DRIVERS, Driver, bench_command, missing
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
+ROOT = building.ROOT
 TARGETS = ["app/stride-bench/stride-bench", "app/swhca/swhca", "lib/swhca/preload/libswhca.so",
            "drivers/net/stride/librte_net_stride.so"]
 WANTED_ROUNDS = 9
@@ -52,14 +52,8 @@ def say(text=""):
 
 def build(folder):
     """Configures and builds what is measured."""
-    log = ROOT / folder / "bench.log"
-    os.makedirs(ROOT / folder, exist_ok=True)
-    with open(log, "w", encoding="utf-8") as out:
-        if not (ROOT / folder / "build.ninja").exists():
-            subprocess.run(["meson", "setup", folder], cwd=ROOT, stdout=out, stderr=subprocess.STDOUT, check=False)
-        done = subprocess.run(["ninja", "-C", folder, *TARGETS], cwd=ROOT, stdout=out, stderr=subprocess.STDOUT, check=False)
-    if done.returncode != 0:
-        sys.exit(f"bench: the build failed; see {log}")
+    if failure := building.build(folder, targets=TARGETS):
+        sys.exit(f"{failure}\nbench: the build failed, see above")
 
 
 class Runner:

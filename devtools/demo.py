@@ -1,17 +1,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The demo after set-up: build, forward, compare, show. Called by devtools/demo with the path of a capture."""
 
-import os
-import pathlib
 import subprocess
 import sys
 import tempfile
 import time
 
+import building
 from pmdrun import machine
 from pmdrun.testpmd import Testpmd, TestpmdError
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
+ROOT = building.ROOT
 BUILD = ROOT / "build"
 FRAMES_WANTED = 100_000
 BYTES_WANTED = 64 << 20
@@ -32,15 +31,9 @@ def stop(text, code=1):
 
 def build():
     """Configures and builds what the demo needs."""
-    log = ROOT / "build" / "demo.log"
-    os.makedirs(BUILD, exist_ok=True)
-    with open(log, "w", encoding="utf-8") as out:
-        if not (BUILD / "build.ninja").exists():
-            subprocess.run(["meson", "setup", str(BUILD)], cwd=ROOT, stdout=out, stderr=subprocess.STDOUT, check=False)
-        done = subprocess.run(["ninja", "-C", str(BUILD), *TARGETS], stdout=out, stderr=subprocess.STDOUT, check=False)
-    if done.returncode != 0:
-        print("\n".join(log.read_text(encoding="utf-8").splitlines()[-20:]), file=sys.stderr)
-        stop(f"the build failed; the whole log is in {log}")
+    if failure := building.build("build", targets=TARGETS):
+        print(failure, file=sys.stderr)
+        stop("the build failed, see above")
 
 
 def capture_size(capture):

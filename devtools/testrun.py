@@ -3,13 +3,12 @@
 
 import argparse
 import os
-import pathlib
-import subprocess
 import sys
 import time
 import xml.etree.ElementTree as ElementTree
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
+import building
+from building import ROOT
 
 # Line tables only and little optimization, several sources at once (TOGETHER): a sanitizer's build takes a third of the
 # time, its reports are as good.
@@ -31,25 +30,14 @@ def say(text):
     print(text, flush=True)
 
 
-def run(command, log, environment=None):
-    """Runs a command with its output in `log`; the exit code."""
-    with open(log, "w", encoding="utf-8") as out:
-        return subprocess.run(command, cwd=ROOT, stdout=out, stderr=subprocess.STDOUT, check=False,
-                              env={**os.environ, **(environment or {})}).returncode
-
-
 def build(folder, options):
-    """Configures (once) and builds; False, after showing the end of the log, if that fails."""
-    os.makedirs(ROOT / folder, exist_ok=True)
-    log = ROOT / folder / "build.log"
-    configured = (ROOT / folder / "build.ninja").exists()
+    """Configures and builds; False, after showing the end of the log, if that fails."""
     fuzzers = "-Dfuzz=true" in options
-    compiler = {"CC": "clang", "CXX": "clang++"} if fuzzers else {}
-    ok = configured or run(["meson", "setup", folder, *options], log, compiler) == 0
-    if ok and run(["ninja", "-C", folder, *(["fuzzers"] if fuzzers else [])], log) == 0:
-        return True
-    say("\n".join(log.read_text(encoding="utf-8").splitlines()[-40:]))
-    return False
+    failure = building.build(folder, options, ["fuzzers"] if fuzzers else [],
+                             {"CC": "clang", "CXX": "clang++"} if fuzzers else {})
+    if failure:
+        say(failure)
+    return not failure
 
 
 def count(folder):
@@ -75,10 +63,11 @@ def stage(folder, options, suites):
     begun = time.monotonic()
     log = ROOT / folder / "test.log"
     arguments = [word for suite in suites for word in ("--suite", suite)]
-    code = run(["meson", "test", "-C", folder, "--no-rebuild", "--print-errorlogs", *arguments], log)
+    log.write_text("", encoding="utf-8")
+    ok = building.logged(["meson", "test", "-C", folder, "--no-rebuild", "--print-errorlogs", *arguments], log)
     passed, failed = count(folder)
-    if code != 0 and not failed:
-        failed = [f"{folder}: meson test ended with {code}"]
+    if not ok and not failed:
+        failed = [f"{folder}: meson test, see {log}"]
     if failed:
         say("\n".join(log.read_text(encoding="utf-8", errors="replace").splitlines()[-200:]))
     say(f"{folder}: {', '.join(suites)}: {passed} passed, {len(failed)} failed in {time.monotonic() - begun:.0f} s")
