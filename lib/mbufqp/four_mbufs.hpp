@@ -93,23 +93,6 @@ struct FourMbufs {
     }
 };
 
-/// Whether frames are of certain lengths, asked for four at a time.
-class LengthLimits {
-  public:
-    LengthLimits(std::uint32_t min_bytes, std::uint32_t max_bytes) noexcept
-        : min_{_mm_set1_epi32(static_cast<int>(min_bytes))}
-        , max_{_mm_set1_epi32(static_cast<int>(max_bytes))} {}
-    /// No term is negative if all are.
-    bool cover(const FourMbufs& four) const noexcept {
-        const __m128i terms =
-            _mm_or_si128(_mm_sub_epi32(four.lengths, min_), _mm_sub_epi32(max_, four.lengths));
-        return _mm_movemask_ps(_mm_castsi128_ps(terms)) == 0;
-    }
-
-  private:
-    __m128i min_, max_;
-};
-
 /// Whether frames may be pointed to by data segments under one key. What is seen of them is gathered and
 /// asked for once, for the answer is nearly always yes: nobody reads the segments before that.
 class FrameLimits {

@@ -4,7 +4,7 @@
 /// pool.
 #pragma once
 
-#include "mbufqp/four_mbufs.hpp"
+#include "mbufqp/inline_copy.hpp"
 
 #include <rte_mbuf.h>
 #include <rte_mempool.h>
@@ -19,6 +19,7 @@ namespace stride::mbufqp {
 template <bool fast_free>
 class SentRun {
   public:
+    static constexpr bool one_pool = fast_free;
     explicit SentRun(const rte_mbuf* first) noexcept
         : home_{first->pool} {}
 
@@ -40,13 +41,17 @@ class SentRun {
     __m128i words() const noexcept { return words_; }
     /// The pool of all; nullptr: some have to be looked at again.
     rte_mempool* home() const noexcept {
-        if ((high_half(words_) & (RTE_MBUF_F_INDIRECT | RTE_MBUF_F_EXTERNAL)) != 0) return nullptr;
+        return home_of({.any = words_, .other_pools = other_pools_, .home = home_});
+    }
+    static rte_mempool* home_of(const AlikeSeen& seen) noexcept {
+        if ((high_half(seen.any) & (RTE_MBUF_F_INDIRECT | RTE_MBUF_F_EXTERNAL)) != 0) return nullptr;
         if constexpr (!fast_free) {
             // A reference count or number of segments above 1 leaves another bit.
-            const std::uint64_t counts = low_half(words_) >> 16 & 0xffffffffU;
-            if (counts != 0x10001U || _mm_testz_si128(other_pools_, other_pools_) == 0) return nullptr;
+            const std::uint64_t counts = low_half(seen.any) >> 16 & 0xffffffffU;
+            if (counts != 0x10001U || _mm_testz_si128(seen.other_pools, seen.other_pools) == 0)
+                return nullptr;
         }
-        return home_;
+        return seen.home;
     }
 
   private:

@@ -89,14 +89,16 @@ class Burst {
         , pi_{hot.pi}
         , mbuf_head_{hot.mbuf_head} {}
 
-    std::uint16_t run(rte_mbuf** mbufs, std::uint16_t count) noexcept {
+    /// Inlined, as is what it calls: only so do the members stay in registers.
+    [[gnu::always_inline]] std::uint16_t run(rte_mbuf** mbufs, std::uint16_t count) noexcept {
         const std::uint32_t room =
             hot_.mbuf_mask + 1U - static_cast<std::uint16_t>(mbuf_head_ - hot_.mbuf_tail);
         const std::uint32_t wanted = std::min<std::uint32_t>(count, room);
         std::uint32_t done = 0;
         while (done < wanted) {
             std::uint32_t taken = 0;
-            if constexpr (sessions) taken = put_session(mbufs + done, wanted - done);
+            if (inline_frames && by_four_) taken = put_alike(mbufs + done, wanted - done);
+            if (sessions && taken == 0) taken = put_session(mbufs + done, wanted - done);
             if (taken == 0) {
                 if (!put_alone(mbufs + done)) break;
                 taken = 1;
@@ -117,12 +119,52 @@ class Burst {
         return hot_.wqebbs + std::size_t{pi_ & unsigned{hot_.wqebb_mask}} * mlx5::wqebb_bytes;
     }
 
+    std::uint32_t inline_max_bytes() const noexcept {
+        return std::min<std::uint32_t>(hot_.inline_max_bytes, hot_.max_frame_bytes);
+    }
+    /// DS that a session may have: it ends at the end of the ring.
+    std::uint32_t session_limit_ds() const noexcept {
+        const std::uint32_t to_end = hot_.wqebb_mask + 1U - (pi_ & unsigned{hot_.wqebb_mask});
+        return std::min({free_wqebbs() * mlx5::ds_per_wqebb, to_end * mlx5::ds_per_wqebb, mlx5::max_wqe_ds});
+    }
+
+    /// Frames from the front that all go inline and have one length, by fours, in enhanced-MPW WQEs; how
+    /// many. Ends at the end of the ring, or where they are not alike: then no more is tried in this burst.
+    [[gnu::always_inline]] std::uint32_t put_alike(rte_mbuf** mbufs, std::uint32_t count) noexcept {
+        const std::uint32_t bytes = mbufs[0]->data_len;
+        const std::uint64_t flags = mbufs[0]->ol_flags & session_flags;
+        by_four_ = AlikeFrames::takes(bytes) && bytes <= inline_max_bytes() && (flags & alone_flags) == 0;
+        if (!by_four_) return 0;
+        const AlikeFrames frames{bytes};
+        AlikeSeen seen{.home = mbufs[0]->pool};
+        std::uint32_t done = 0, gone = 0;
+        while (by_four_) {
+            const std::uint32_t fit = frames.fit(session_limit_ds() - session_head_ds);
+            const std::uint32_t most = std::min(count - done, fit) & ~3U;
+            if (most == 0) break;
+            std::byte* const wqe = wqe_at_pi();
+            const std::uint32_t taken = copy_alike<!Sent::one_pool, session_flags != 0>(
+                frames, wqe + std::size_t{session_head_ds} * mlx5::ds_bytes, mbufs + done, most, seen);
+            by_four_ = taken == most && all_suit(flags, seen.any, seen.all);
+            if (taken == 0 || !all_suit(flags, seen.any, seen.all)) break;
+            rte_mempool* const home = Sent::home_of(seen);
+            mlx5::write_eth_segment(wqe + mlx5::ds_bytes, {.cs_flags = checksum_flags(flags)});
+            commit(wqe, mlx5::SendOpcode::enhanced_mpw, session_head_ds + taken * frames.segment_ds(), taken,
+                   home != nullptr ? 0 : taken, home);
+            done += taken;
+            if (home != nullptr) gone = done;
+        }
+        if (gone != 0) hold(mbufs, gone, mbufs[0]->pool);
+        if (gone != done) hold(mbufs + gone, done - gone, nullptr);
+        bytes_ += std::uint64_t{done} * bytes;
+        inlined_ += done;
+        return done;
+    }
+
     /// One enhanced-MPW WQE of packets from the front; how many. 0: no room, or the first is not for a
     /// session.
-    std::uint32_t put_session(rte_mbuf** mbufs, std::uint32_t count) noexcept {
-        const std::uint32_t to_end = hot_.wqebb_mask + 1U - (pi_ & unsigned{hot_.wqebb_mask});
-        const std::uint32_t limit_ds =
-            std::min({free_wqebbs() * mlx5::ds_per_wqebb, to_end * mlx5::ds_per_wqebb, mlx5::max_wqe_ds});
+    [[gnu::always_inline]] std::uint32_t put_session(rte_mbuf** mbufs, std::uint32_t count) noexcept {
+        const std::uint32_t limit_ds = session_limit_ds();
         if (limit_ds <= session_head_ds) return 0;
         const std::uint64_t flags = mbufs[0]->ol_flags & session_flags;
         if ((flags & alone_flags) != 0) return 0;
@@ -198,7 +240,7 @@ class Burst {
             bytes = _mm_add_epi32(bytes, four.lengths);
             four.write(ds + std::size_t{at} * mlx5::ds_bytes, lkeys);
         }
-        by_four_ = limits.kept() && alike(session, sent.words(), common);
+        by_four_ = limits.kept() && all_suit(session.flags, sent.words(), common);
         if (!by_four_) [[unlikely]]
             return 0;
         session.bytes += sum_of(bytes);
@@ -206,25 +248,22 @@ class Burst {
         session.sent = sent;
         return count;
     }
-    static bool alike(const Session& session, const FourMbufs& four) noexcept {
-        if constexpr (!multi_segment && session_flags == 0) return true;
-        return alike(session, four.words(), four.words_in_common());
-    }
     static std::uint32_t sum_of(__m128i dwords) noexcept {
         const __m128i pairs = _mm_hadd_epi32(dwords, dwords);
         return static_cast<std::uint32_t>(_mm_cvtsi128_si32(_mm_hadd_epi32(pairs, pairs)));
     }
-    /// Of mbufs of which `any` has the bits, and all have those `in_common`: they are all for the session.
-    static bool alike(const Session& session, __m128i any, __m128i in_common) noexcept {
+    /// Of mbufs of which `any` has the bits, and all have those `in_common`: they are all for a session of
+    /// such `flags`.
+    static bool all_suit(std::uint64_t flags, __m128i any, __m128i in_common) noexcept {
         if (multi_segment && (low_half(any) >> 32 & 0xffff) != 1) return false;
-        return session_flags == 0 || ((high_half(any) & session_flags) == session.flags &&
-                                      (high_half(in_common) & session_flags) == session.flags);
+        return session_flags == 0 ||
+               ((high_half(any) & session_flags) == flags && (high_half(in_common) & session_flags) == flags);
     }
 
     /// Frames inline where they are short enough, else by pointer; how many.
     std::uint32_t fill_mixed(Session& to, rte_mbuf** mbufs) noexcept {
         Session session = to;
-        const std::uint32_t inline_max = std::min<std::uint32_t>(hot_.inline_max_bytes, hot_.max_frame_bytes);
+        const std::uint32_t inline_max = inline_max_bytes();
         std::uint32_t taken = 0;
         while (true) {
             taken = fill_inline(session, mbufs, taken, inline_max);
@@ -247,34 +286,11 @@ class Burst {
         to = session;
         return taken;
     }
-    /// The same for fours of frames that four pieces of 16 bytes cover: one branch for all four.
-    static std::uint32_t fill_inline_by_four(Session& session, rte_mbuf** mbufs, std::uint32_t taken,
-                                             std::uint32_t inline_max) noexcept {
-        constexpr std::uint32_t least = 32, most = 64;
-        constexpr std::ptrdiff_t room_bytes = 4 * mlx5::inline_frame_ds(most) * mlx5::ds_bytes;
-        const LengthLimits limits{least, std::min(most, inline_max)};
-        std::byte* ds = session.ds;
-        Sent sent = session.sent;
-        __m128i bytes = _mm_setzero_si128();
-        for (; taken + 4 <= session.count && session.end - ds >= room_bytes; taken += 4) {
-            const FourMbufs four{mbufs + taken};
-            if (!limits.cover(four) || !alike(session, four)) break;
-            sent.add(four);
-            bytes = _mm_add_epi32(bytes, four.lengths);
-            for (const rte_mbuf* mbuf : {four.m0, four.m1, four.m2, four.m3})
-                ds = put_inline_32_to_64(ds, mbuf);
-        }
-        session.ds = ds;
-        session.sent = sent;
-        session.bytes += sum_of(bytes);
-        return taken;
-    }
     /// Copies frames from `mbufs[taken]` on while they are short enough and there is room; how many are taken
     /// then.
     static std::uint32_t fill_inline(Session& session, rte_mbuf** mbufs, std::uint32_t taken,
                                      std::uint32_t inline_max) noexcept {
         if (inline_max < Encap::min_frame_bytes) return taken;
-        taken = fill_inline_by_four(session, mbufs, taken, inline_max);
         std::byte* ds = session.ds;
         Sent sent = session.sent;
         for (; taken < session.count; ++taken) {
@@ -296,7 +312,7 @@ class Burst {
     }
 
     /// A SEND WQE of its own for any packet; false if there is no room or it is refused.
-    bool put_alone(rte_mbuf** slot_of_mbuf) noexcept {
+    [[gnu::always_inline]] bool put_alone(rte_mbuf** slot_of_mbuf) noexcept {
         rte_mbuf* const mbuf = *slot_of_mbuf;
         if (tso && (mbuf->ol_flags & RTE_MBUF_F_TX_TCP_SEG) != 0) return put_tso(slot_of_mbuf);
         const std::uint32_t frame_bytes = multi_segment ? mbuf->pkt_len : mbuf->data_len;
@@ -343,7 +359,7 @@ class Burst {
     }
 
     /// A WQE that the HCA makes many frames of.
-    bool put_tso(rte_mbuf** slot_of_mbuf) noexcept {
+    [[gnu::always_inline]] bool put_tso(rte_mbuf** slot_of_mbuf) noexcept {
         rte_mbuf* const mbuf = *slot_of_mbuf;
         const TxRefusal wrong = check_tso(*mbuf, {hot_.max_frame_bytes, hot_.max_tso_bytes});
         if (wrong != TxRefusal::count) return refuse(wrong);
@@ -494,8 +510,8 @@ class Burst {
         last_ = wqe;
         ++wqes_;
         hot_.unsignalled_wqebbs = static_cast<std::uint16_t>(hot_.unsignalled_wqebbs + wqebbs);
-        hot_.unsignalled_packets = static_cast<std::uint16_t>(hot_.unsignalled_packets + packets);
-        if (hot_.unsignalled_wqebbs >= hot_.signal_wqebbs || hot_.unsignalled_packets >= hot_.signal_packets)
+        hot_.unsignalled_mbufs = static_cast<std::uint16_t>(hot_.unsignalled_mbufs + held);
+        if (hot_.unsignalled_wqebbs >= hot_.signal_wqebbs || hot_.unsignalled_mbufs >= hot_.signal_mbufs)
             signal();
     }
     /// The last WQE asks for a CQE, unless so many are to come that the CQ might overflow: a later one will.
@@ -504,7 +520,7 @@ class Burst {
         mlx5::request_completion(last_);
         ++hot_.signalled;
         hot_.unsignalled_wqebbs = 0;
-        hot_.unsignalled_packets = 0;
+        hot_.unsignalled_mbufs = 0;
     }
 
     /// For queues that inline: the next `count` mbufs of the burst are held, or, where they were copied and

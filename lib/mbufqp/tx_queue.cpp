@@ -21,7 +21,8 @@ namespace stride::mbufqp {
 
 namespace {
 
-/// A CQE every so many packets: few enough for the HCA, and no more than these wait for the next.
+/// A CQE every so many packets that are held: few enough for the HCA, and no more than these wait for the
+/// next.
 constexpr std::uint32_t packets_per_cqe = 32;
 /// Entries of the CQ that are never asked for: an error CQE comes without a request.
 constexpr std::uint32_t spare_cqes = 2;
@@ -30,7 +31,7 @@ constexpr std::uint32_t max_demanded_inline_bytes = 18;
 /// Bursts offered to a queue that could not be recovered, until it is tried again.
 constexpr std::uint32_t bursts_per_recovery = 256;
 
-std::uint32_t signal_packets(std::uint32_t mbufs) noexcept { return std::min(packets_per_cqe, mbufs / 4); }
+std::uint32_t signal_mbufs(std::uint32_t mbufs) noexcept { return std::min(packets_per_cqe, mbufs / 4); }
 std::uint32_t signal_wqebbs(std::uint32_t wqebbs) noexcept { return wqebbs / 4; }
 
 /// Offloads that prepare() takes without a look at the queue's features: they describe headers.
@@ -49,7 +50,7 @@ std::uint64_t supported_flags(TxFeatures features) noexcept {
 std::uint32_t TxQueue::cq_entries(std::uint32_t mbufs, std::uint32_t wqebbs) noexcept {
     const std::uint32_t packets = RingSize::at_least(std::max(mbufs, min_mbufs)).entries();
     const std::uint32_t blocks = RingSize::at_least(std::max(wqebbs, min_wqebbs)).entries();
-    return packets / signal_packets(packets) + blocks / signal_wqebbs(blocks) + spare_cqes;
+    return packets / signal_mbufs(packets) + blocks / signal_wqebbs(blocks) + spare_cqes;
 }
 
 Status TxQueue::check(const TxQueueConfig& config) {
@@ -113,7 +114,7 @@ void TxQueue::set_up(const TxQueueConfig& config) noexcept {
     hot_.doorbell = config.sq.doorbell;
     hot_.flush_doorbell = config.sq.bf_bytes != 0;
     hot_.qpn = config.sq.qpn;
-    hot_.signal_packets = static_cast<std::uint16_t>(signal_packets(hot_.mbuf_mask + 1U));
+    hot_.signal_mbufs = static_cast<std::uint16_t>(signal_mbufs(hot_.mbuf_mask + 1U));
     hot_.signal_wqebbs = static_cast<std::uint16_t>(signal_wqebbs(hot_.wqebb_mask + 1U));
     hot_.cq = mlx5::CqCursor{config.cq};
     hot_.max_signalled =
@@ -156,6 +157,8 @@ bool TxQueue::complete(std::uint16_t counter) noexcept {
     rte_mempool* home = nullptr;
     std::uint16_t run_end = hot_.mbuf_tail;
     const std::uint16_t done = record_at(counter).pi;
+    // What was inlined is free already.
+    if (record_at(counter).mbuf_head == hot_.mbuf_tail) hot_.ci = done;
     while (hot_.ci != done) {
         const WqeRecord& record = record_at(hot_.ci);
         hot_.ci = record.pi;
@@ -199,7 +202,7 @@ std::uint32_t TxQueue::done_cleanup(std::uint32_t free_count) noexcept {
         reclaim(1);
         if (free_count != 0 && before - in_flight() >= free_count) break;
     }
-    if (hot_.unsignalled_packets != 0) post_nop();
+    if (hot_.unsignalled_wqebbs != 0) post_nop();
     return before - in_flight();
 }
 
@@ -211,7 +214,7 @@ void TxQueue::reclaim_all() noexcept {
 bool TxQueue::drain(std::uint32_t polls) noexcept {
     const auto idle = [this] { return packets_posted() == 0; };
     for (std::uint32_t i = 0; i < polls && !idle() && !hot_.broken; ++i) {
-        if (hot_.unsignalled_packets != 0) post_nop();
+        if (hot_.unsignalled_wqebbs != 0) post_nop();
         rte_pause();
         reclaim_all();
     }
@@ -241,7 +244,7 @@ void TxQueue::post_nop() noexcept {
         .pi = hot_.pi, .mbuf_head = hot_.mbuf_head, .start = static_cast<std::uint16_t>(hot_.pi - 1)};
     ++hot_.signalled;
     hot_.unsignalled_wqebbs = 0;
-    hot_.unsignalled_packets = 0;
+    hot_.unsignalled_mbufs = 0;
     mlx5::ring_send_doorbell(hot_.dbrec, hot_.doorbell, hot_.pi, wqe);
     if (hot_.flush_doorbell) flush_doorbell();
     hot_.wqes.add(1);
@@ -263,7 +266,7 @@ void TxQueue::park() noexcept {
 void TxQueue::rewind() noexcept {
     hot_.pi = hot_.ci = 0;
     std::fill_n(hot_.records, hot_.wqebb_mask + 1U, WqeRecord{}); // none is taken for one of the next lap
-    hot_.unsignalled_wqebbs = hot_.unsignalled_packets = 0;
+    hot_.unsignalled_wqebbs = hot_.unsignalled_mbufs = 0;
     hot_.signalled = 0;
     hot_.broken = false;
     store_to_device(hot_.dbrec, be32{0});

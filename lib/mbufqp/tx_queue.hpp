@@ -79,10 +79,10 @@ struct alignas(64) TxHot {
     std::uint16_t pi{}, ci{};               ///< WQEBBs, free-running
     std::uint16_t mbuf_head{}, mbuf_tail{}; ///< packets, free-running
     std::uint16_t wqebb_mask{}, mbuf_mask{};
-    std::uint16_t unsignalled_wqebbs{}; ///< since the last WQE that asked for a CQE
-    std::uint16_t unsignalled_packets{};
-    std::uint16_t signal_wqebbs{}, signal_packets{}; ///< ask for a CQE at so many
-    std::uint16_t signalled{}, max_signalled{};      ///< CQEs to come; at most
+    std::uint16_t unsignalled_wqebbs{};            ///< since the last WQE that asked for a CQE
+    std::uint16_t unsignalled_mbufs{};             ///< held by those
+    std::uint16_t signal_wqebbs{}, signal_mbufs{}; ///< ask for a CQE at so many
+    std::uint16_t signalled{}, max_signalled{};    ///< CQEs to come; at most
     // Line 1: completion and keys.
     mlx5::CqCursor cq{};
     Qpn qpn{};

@@ -9,7 +9,7 @@ import re
 import subprocess
 import sys
 
-MEMBER = "tx_bursts.cpp.o"
+MEMBERS = ("tx_bursts.cpp.o", "inline_copy.cpp.o")
 # Copies; DPDK's way to a mempool, which is the application's choice; a panic of its own checks.
 ALLOWED = {"_GLOBAL_OFFSET_TABLE_", "__rte_panic", "__rte_pktmbuf_read", "__tls_get_addr", "memcpy", "memmove", "memset",
            "per_lcore__lcore_id", "rte_mempool_ops_table", "__stack_chk_fail"}
@@ -23,17 +23,20 @@ def output(*command):
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
-def member_of(text):
-    """The part of a listing that is of MEMBER."""
+def of_members(text):
+    """The parts of a listing that are of MEMBERS."""
     parts = re.split(r"^(\S*\.o):", text, flags=re.MULTILINE)
-    return next(body for name, body in zip(parts[1::2], parts[2::2]) if name.endswith(MEMBER))
+    return "".join(body for name, body in zip(parts[1::2], parts[2::2]) if name.endswith(MEMBERS))
 
 
 def main():
     """0 if nothing is amiss."""
-    calls = {line.split(None, 1)[1] for line in member_of(output("nm", "-uC", sys.argv[1])).splitlines() if line.strip()}
+    used = {line.split(None, 1)[1] for line in of_members(output("nm", "-uC", sys.argv[1])).splitlines() if line.strip()}
+    own = {line.split(None, 2)[2] for line in of_members(output("nm", "-C", "--defined-only", sys.argv[1])).splitlines()
+           if line.strip()}
+    calls = used - own
     wrong = sorted(name for name in calls if name not in ALLOWED and not COLD.match(name))
-    locked = re.findall(r"^.*\tlock .*$", member_of(output("objdump", "-d", sys.argv[1])), re.MULTILINE)
+    locked = re.findall(r"^.*\tlock .*$", of_members(output("objdump", "-d", sys.argv[1])), re.MULTILINE)
     for what in (*wrong, *locked):
         print("in a burst:", what)
     return 1 if wrong or locked or not calls else 0

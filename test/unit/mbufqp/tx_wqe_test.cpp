@@ -79,6 +79,85 @@ TEST_F(TxWqe, InlineFramesOfEveryLengthAreExactAtEveryRingOffset) {
     EXPECT_GT(queue_->stats().inlined, 500U);
 }
 
+/// What the HCA has sent, in order, is `mbufs`' content by length and place.
+class InlineBursts : public TxWqe {
+  protected:
+    void expect_sent(const std::vector<std::uint32_t>& lengths) {
+        std::vector<rte_mbuf*> mbufs;
+        for (std::size_t i = 0; i < lengths.size(); ++i)
+            mbufs.push_back(packet(lengths[i], static_cast<std::uint8_t>(i)));
+        ASSERT_EQ(put(mbufs), lengths.size());
+        hca_->execute();
+        ASSERT_EQ(hca_->broken(), "");
+        ASSERT_EQ(hca_->frames().size(), lengths.size());
+        for (std::size_t i = 0; i < lengths.size(); ++i)
+            ASSERT_EQ(hca_->frames()[i].bytes, content(lengths[i], static_cast<std::uint8_t>(i)))
+                << "frame " << i << " of " << lengths[i];
+        finish();
+        hca_->frames().clear();
+        expect_pool_full();
+    }
+};
+
+TEST_F(InlineBursts, OfOneLengthAreExactAtEveryRingOffset) {
+    for (const TxFeatures more : {TxFeatures{}, TxFeatures{TxFeature::fast_free},
+                                  TxFeatures{TxFeature::checksum}, TxFeatures{TxFeature::multi_segment}}) {
+        open({.features = more | TxFeatures{TxFeature::multi_packet, TxFeature::inline_frames},
+              .log_wqebbs = 7,
+              .inline_max_bytes = 64});
+        for (unsigned offset = 0; offset < 128; offset += 3)
+            for (const std::uint32_t bytes : {31U, 32U, 36U, 44U, 45U, 59U, 60U, 61U, 64U, 65U}) {
+                advance_to(offset, 127);
+                const std::size_t count = 1 + (offset + bytes) % 33;
+                ASSERT_NO_FATAL_FAILURE(expect_sent(std::vector<std::uint32_t>(count, bytes))) << offset;
+            }
+    }
+}
+
+TEST_F(InlineBursts, OneFrameOfAnotherLengthMayBeAnywhere) {
+    open({.features = {TxFeature::multi_packet, TxFeature::inline_frames},
+          .log_wqebbs = 7,
+          .inline_max_bytes = 128});
+    for (const std::uint32_t other : {14U, 63U, 65U, 128U, 200U})
+        for (std::size_t place = 0; place < 32; ++place) {
+            std::vector<std::uint32_t> lengths(32, 64);
+            lengths[place] = other;
+            ASSERT_NO_FATAL_FAILURE(expect_sent(lengths)) << other << " at " << place;
+        }
+}
+
+TEST_F(InlineBursts, OfOneLengthAreSplitWhereFlagsDiffer) {
+    open({.features = {TxFeature::multi_packet, TxFeature::inline_frames, TxFeature::checksum},
+          .log_wqebbs = 7,
+          .inline_max_bytes = 64});
+    for (std::size_t place = 0; place < 16; ++place) {
+        std::vector<rte_mbuf*> mbufs = packets(16);
+        mbufs[place]->ol_flags = RTE_MBUF_F_TX_IPV4 | RTE_MBUF_F_TX_IP_CKSUM;
+        ASSERT_EQ(put(mbufs), 16U);
+        hca_->execute();
+        ASSERT_EQ(hca_->broken(), "");
+        for (std::size_t i = 0; i < 16; ++i)
+            ASSERT_EQ(hca_->frames().at(i).cs_flags != 0, i == place) << i << " of " << place;
+        finish();
+        hca_->frames().clear();
+    }
+}
+
+TEST_F(InlineBursts, AskForACompletionByTheRingTheyFill) {
+    open({.features = {TxFeature::multi_packet, TxFeature::inline_frames},
+          .log_wqebbs = 9,
+          .mbufs = 512,
+          .inline_max_bytes = 64});
+    for (unsigned i = 0; i < 8; ++i)
+        ASSERT_EQ(put(packets(32)), 32U);
+    hca_->execute();
+    // 43 WQEBBs a burst: one at the start, then one for each 128.
+    EXPECT_EQ(hca_->cqes_written(), 3U);
+    EXPECT_FALSE(queue_->drain(1)) << "the last ones are not known to be sent";
+    hca_->execute();
+    EXPECT_TRUE(queue_->drain(1)) << "a NOP has asked";
+}
+
 TEST_F(TxWqe, ChainOfTheDsLimitIsSentAndOneMoreIsRefused) {
     open({.features = TxFeature::multi_segment});
     for (const std::uint32_t segments : {60U, 61U}) {
