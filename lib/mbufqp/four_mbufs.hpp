@@ -93,6 +93,13 @@ struct FourMbufs {
     }
 };
 
+/// [address, address + bytes) lies in the key's range. One branch: no term is negative if so.
+inline bool key_covers(const ibv::KeyEntry& key, std::uintptr_t address, std::uint32_t bytes) noexcept {
+    const std::uint64_t offset = address - key.range.base;
+    const std::uint64_t behind = key.range.bytes - offset - bytes;
+    return static_cast<std::int64_t>(offset | behind) >= 0;
+}
+
 /// Whether frames may be pointed to by data segments under one key. What is seen of them is gathered and
 /// asked for once, for the answer is nearly always yes: nobody reads the segments before that.
 class FrameLimits {

@@ -8,8 +8,8 @@
 
 #include "mbufqp/encap/header.hpp"
 #include "mbufqp/four_mbufs.hpp"
+#include "mbufqp/held_mbufs.hpp"
 #include "mbufqp/inline_copy.hpp"
-#include "mbufqp/mbuf_free.hpp"
 #include "mbufqp/sent_run.hpp"
 #include "mbufqp/tso.hpp"
 #include "mbufqp/tx_queue.hpp"
@@ -33,13 +33,6 @@ constexpr std::uint8_t checksum_flags(std::uint64_t ol_flags) noexcept {
     const unsigned l3 = (ol_flags & RTE_MBUF_F_TX_IP_CKSUM) != 0 ? unsigned{MLX5_ETH_WQE_L3_CSUM} : 0U;
     const unsigned l4 = (ol_flags & RTE_MBUF_F_TX_L4_MASK) != 0 ? unsigned{MLX5_ETH_WQE_L4_CSUM} : 0U;
     return static_cast<std::uint8_t>(l3 | l4);
-}
-
-/// [address, address + bytes) lies in the key's range. One branch: no term is negative if so.
-inline bool key_covers(const ibv::KeyEntry& key, std::uintptr_t address, std::uint32_t bytes) noexcept {
-    const std::uint64_t offset = address - key.range.base;
-    const std::uint64_t behind = key.range.bytes - offset - bytes;
-    return static_cast<std::int64_t>(offset | behind) >= 0;
 }
 
 template <class Encap, TxFeatures::Bits bits>
@@ -154,8 +147,8 @@ class Burst {
             done += taken;
             if (home != nullptr) gone = done;
         }
-        if (gone != 0) hold(mbufs, gone, mbufs[0]->pool);
-        if (gone != done) hold(mbufs + gone, done - gone, nullptr);
+        if (gone != 0) held_.hold(hot_, mbufs, gone, mbufs[0]->pool);
+        if (gone != done) held_.hold(hot_, mbufs + gone, done - gone, nullptr);
         bytes_ += std::uint64_t{done} * bytes;
         inlined_ += done;
         return done;
@@ -182,7 +175,8 @@ class Burst {
         bytes_ += session.bytes;
         rte_mempool* const home = session.sent.home();
         bool gone = false;
-        if constexpr (inline_frames) gone = hold(mbufs, taken, session.pointers == 0 ? home : nullptr);
+        if constexpr (inline_frames)
+            gone = held_.hold(hot_, mbufs, taken, session.pointers == 0 ? home : nullptr);
         commit(wqe, mlx5::SendOpcode::enhanced_mpw,
                static_cast<std::uint32_t>(session.ds - wqe) / mlx5::ds_bytes, taken, gone ? 0 : taken, home);
         return taken;
@@ -327,6 +321,9 @@ class Burst {
         if (Encap::may_refuse && !header.ok()) [[unlikely]]
             return refuse(header.refusal);
 
+        if constexpr (!has_trailer)
+            if (is_usual(mbuf, frame_bytes, header))
+                return put_usual(slot_of_mbuf, header, header_bytes.data());
         const std::uint32_t head_ds = 1 + Encap::address_ds + mlx5::eth_segment_ds(header.inlined_bytes);
         const std::uint32_t tail_ds = trailer_ds(mbuf, frame_bytes);
         const std::uint32_t segments = multi_segment ? mbuf->nb_segs : 1U;
@@ -353,8 +350,43 @@ class Burst {
         bytes_ += frame_bytes;
         Sent sent{mbuf};
         sent.add(mbuf);
-        if constexpr (inline_frames) hold(slot_of_mbuf, 1, nullptr);
+        if constexpr (inline_frames) held_.hold(hot_, slot_of_mbuf, 1, nullptr);
         commit(wqe, mlx5::SendOpcode::send, head_ds + data_ds + tail_ds, 1, 1, sent.home());
+        return true;
+    }
+
+    /// A packet in one piece, with a header of the usual length, in a WQE that does not run over the end of
+    /// the ring: every offset in it is known beforehand.
+    static constexpr std::uint32_t usual_header_bytes = has_header ? Encap::usual_header_bytes : 0;
+    static constexpr std::uint32_t usual_head_ds =
+        1 + Encap::address_ds + mlx5::eth_segment_ds(usual_header_bytes);
+    static constexpr std::uint32_t usual_wqe_wqebbs = mlx5::wqebbs_of_ds(usual_head_ds + 1);
+    bool is_usual(const rte_mbuf* mbuf, std::uint32_t frame_bytes,
+                  const InlineHeader& header) const noexcept {
+        const std::uint32_t to_end = hot_.wqebb_mask + 1U - (pi_ & unsigned{hot_.wqebb_mask});
+        return (!has_header || header.inlined_bytes == usual_header_bytes) &&
+               (!multi_segment || (mbuf->nb_segs == 1 && mbuf->data_len == frame_bytes)) &&
+               frame_bytes > header.taken_bytes && usual_wqe_wqebbs <= std::min(to_end, free_wqebbs());
+    }
+    [[gnu::always_inline]] bool put_usual(rte_mbuf** slot_of_mbuf, const InlineHeader& header,
+                                          const std::byte* header_bytes) noexcept {
+        const rte_mbuf* const mbuf = *slot_of_mbuf;
+        const std::uint32_t bytes = mbuf->data_len - header.taken_bytes;
+        const std::uintptr_t address = rte_pktmbuf_mtod(mbuf, std::uintptr_t) + header.taken_bytes;
+        if (!find_key(address, bytes)) return refuse(TxRefusal::no_key);
+        std::byte* const wqe = wqe_at_pi();
+        std::byte* const eth = wqe + std::size_t{1 + Encap::address_ds} * mlx5::ds_bytes;
+        if constexpr (Encap::address_ds != 0) std::memset(eth - mlx5::ds_bytes, 0, mlx5::ds_bytes);
+        const std::uint8_t cs_flags = checksum ? checksum_flags(mbuf->ol_flags) : std::uint8_t{0};
+        mlx5::write_eth_segment(eth, {.cs_flags = cs_flags, .header_bytes = usual_header_bytes});
+        std::memcpy(eth + mlx5::eth_header_offset, header_bytes, usual_header_bytes);
+        mlx5::write_data_segment(wqe + std::size_t{usual_head_ds} * mlx5::ds_bytes, address, bytes,
+                                 key_.lkey);
+        bytes_ += mbuf->data_len;
+        Sent sent{mbuf};
+        sent.add(mbuf);
+        if constexpr (inline_frames) held_.hold(hot_, slot_of_mbuf, 1, nullptr);
+        commit(wqe, mlx5::SendOpcode::send, usual_head_ds + 1, 1, 1, sent.home());
         return true;
     }
 
@@ -389,7 +421,7 @@ class Burst {
         bytes_ += mbuf->pkt_len;
         Sent sent{mbuf};
         sent.add(mbuf);
-        if constexpr (inline_frames) hold(slot_of_mbuf, 1, nullptr);
+        if constexpr (inline_frames) held_.hold(hot_, slot_of_mbuf, 1, nullptr);
         commit(wqe, mlx5::SendOpcode::tso, head_ds + data_ds, 1, 1, sent.home());
         return true;
     }
@@ -523,32 +555,6 @@ class Burst {
         hot_.unsignalled_mbufs = 0;
     }
 
-    /// For queues that inline: the next `count` mbufs of the burst are held, or, where they were copied and
-    /// all have the `home` given, free as soon as the burst is posted. True: free. Runs are as long as may
-    /// be.
-    bool hold(rte_mbuf** mbufs, std::uint32_t count, rte_mempool* home) noexcept {
-        if (run_.mbufs == nullptr || run_.home != home) {
-            settle();
-            run_ = {mbufs, 0, home};
-        }
-        run_.count += count;
-        return home != nullptr;
-    }
-    void settle() noexcept {
-        if (run_.count == 0) return;
-        if (run_.home != nullptr)
-            free_run_fast(run_.home, run_.mbufs, run_.count);
-        else
-            remember(run_.mbufs, run_.count);
-    }
-    void remember(rte_mbuf** mbufs, std::uint32_t count) noexcept {
-        const std::uint32_t slot = hot_.mbuf_head & unsigned{hot_.mbuf_mask};
-        const std::uint32_t first = std::min(count, hot_.mbuf_mask + 1U - slot);
-        std::memcpy(hot_.mbufs + slot, mbufs, first * sizeof *mbufs);
-        if (first != count) std::memcpy(hot_.mbufs, mbufs + first, (count - first) * sizeof *mbufs);
-        hot_.mbuf_head = static_cast<std::uint16_t>(hot_.mbuf_head + count);
-    }
-
     /// Posts the WQEs and remembers the mbufs taken.
     void finish(rte_mbuf** mbufs, std::uint32_t count) noexcept {
         // With no CQE to come nothing would ever tell that a slow sender's packets are done.
@@ -557,21 +563,15 @@ class Burst {
         mlx5::ring_send_doorbell(hot_.dbrec, hot_.doorbell, pi_, last_);
         if (hot_.flush_doorbell) flush_doorbell();
         if constexpr (inline_frames)
-            settle();
+            held_.settle(hot_);
         else
-            remember(mbufs, count);
+            held_.remember(hot_, mbufs, count);
         hot_.packets.add(count);
         hot_.bytes.add(bytes_);
         hot_.wqes.add(wqes_);
         hot_.doorbells.add(1);
         if constexpr (inline_frames) queue_.count_inlined(inlined_);
     }
-
-    struct Run {
-        rte_mbuf** mbufs{};
-        std::uint32_t count{};
-        rte_mempool* home{};
-    };
 
     TxQueue& queue_;
     TxHot& hot_;
@@ -582,7 +582,7 @@ class Burst {
     std::uint64_t gathered_bytes_{}; ///< of the chain that write_segments() took last
     std::uint32_t wqes_{};
     std::uint32_t inlined_{};
-    Run run_{}; ///< what hold() gathers
+    HeldMbufs held_{};
     bool refused_{};
     bool by_four_{true}; ///< the packets of the burst are alike so far
 };

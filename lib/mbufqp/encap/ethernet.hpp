@@ -22,6 +22,8 @@ struct Ethernet {
     /// Bytes of the frame that header() looks at.
     static constexpr std::uint32_t header_reads_bytes = 18;
     static constexpr std::uint32_t max_header_bytes = 18;
+    static constexpr std::uint32_t usual_header_bytes =
+        18; ///< of those that have one: tagged, or what devices demand
     static constexpr std::uint32_t max_trailer_bytes = 0;
     static constexpr bool may_refuse = false;
     /// Frames that need no header of their own may share a WQE.

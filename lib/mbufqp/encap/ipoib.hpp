@@ -148,6 +148,7 @@ struct Ipoib {
     /// Enough for neighbour discovery up to its link-layer address options.
     static constexpr std::uint32_t header_reads_bytes = 192;
     static constexpr std::uint32_t max_header_bytes = 224;
+    static constexpr std::uint32_t usual_header_bytes = ipoib_header_bytes;
     static constexpr std::uint32_t max_trailer_bytes = 0;
     static constexpr bool may_refuse = true;
     static constexpr std::uint32_t usual_wqebbs = 2;

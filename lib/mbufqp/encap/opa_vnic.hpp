@@ -175,6 +175,7 @@ struct OpaVnic {
     static constexpr std::uint32_t header_reads_bytes = frame_fields_bytes;
     /// 16B and L4 header, addresses, inserted tag.
     static constexpr std::uint32_t max_header_bytes = OpaHeader::bytes + 2 * mac_bytes + vlan_tag_bytes;
+    static constexpr std::uint32_t usual_header_bytes = OpaHeader::bytes;
     static constexpr std::uint32_t usual_wqebbs = 2;
     static constexpr bool shares_wqe = false;
     /// What a queue may be asked for. The HCA does not look into 16B packets for checksums.
