@@ -242,7 +242,7 @@ int main(int argc, char** argv) {
         ->add_option(
             "FAULT", fault,
             "DEVICE KIND key=value ..., as in: mlx5_0 rx_error after=10 syndrome=4; kinds: rx_error, "
-            "tx_error, cq_overrun, filler, disorder, caps, late, refuse, remove, clear")
+            "tx_error, cq_overrun, filler, disorder, tx_disorder, caps, late, refuse, remove, clear")
         ->required();
     try {
         app.parse(argc, argv);

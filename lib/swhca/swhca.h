@@ -38,8 +38,8 @@ int swhca_set_link(const char* device, int up);
 
 /*
  * A fault on request: `text` is "DEVICE KIND key=value ...", as in "mlx5_0 rx_error after=10 syndrome=4";
- * kinds are rx_error, tx_error, cq_overrun, filler, disorder, caps, late, refuse, remove and clear
- * (doc/guides/swhca.md). Returns 0, EINVAL (said on stderr) or ENODEV if there is no model.
+ * kinds are rx_error, tx_error, cq_overrun, filler, disorder, tx_disorder, caps, late, refuse, remove and
+ * clear (doc/guides/swhca.md). Returns 0, EINVAL (said on stderr) or ENODEV if there is no model.
  */
 int swhca_fault(const char* text);
 

@@ -7,6 +7,7 @@
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <vector>
 
@@ -14,13 +15,21 @@ namespace swhca::test {
 namespace {
 
 constexpr unsigned burst = 64;
-constexpr TestStridingRq::Shape shape{.log_wqes = 3, .log_strides = 9, .log_stride_bytes = 6};
-constexpr TestStridingRq::Shape long_shape{.log_wqes = 3, .log_strides = 6, .log_stride_bytes = 11};
 
-/// A receive queue of a program that reads everything and gives it all back.
+/// A queue whose buffers take `kib`; frames up to `frame_bytes` take one stride.
+TestStridingRq::Shape shape_of(std::uint64_t kib, std::uint64_t frame_bytes) {
+    const unsigned log_stride_bytes = frame_bytes > 64 ? 11 : 6;
+    const auto log_total = static_cast<unsigned>(std::bit_width(kib) + 9) - log_stride_bytes;
+    const unsigned log_strides = std::min(log_total - 1, 9U);
+    return {.log_wqes = log_total - log_strides,
+            .log_strides = log_strides,
+            .log_stride_bytes = log_stride_bytes};
+}
+
+/// A receive queue of a program that reads everything and gives it all back. A CQE for every stride.
 struct Drain {
     Drain(TestDevice& on, const TestStridingRq::Shape& strides)
-        : cq{on, 12}
+        : cq{on, strides.log_wqes + strides.log_strides}
         , rq{on, cq, strides} {}
     void turn() {
         stride::store_to_device(&cq.cq.dbrec[0], be32{cq.cq.pi & 0xffffff});
@@ -94,13 +103,19 @@ class Passes {
     std::uint64_t moved_{};
 };
 
-/// Arguments: bytes of a frame, flows, queues.
+/// Arguments: bytes of a frame, flows, queues, KiB of buffers of a queue (and as many of its CQ, if frames
+/// are short), QPs that send nothing.
 void receive(benchmark::State& state) {
     reset_broken(true);
     const auto bytes = static_cast<std::uint64_t>(state.range(0));
     const PortOptions options =
         options_of("g", "gen", {{"size", std::to_string(bytes)}, {"flows", std::to_string(state.range(1))}});
-    Receiving port{"g", options, static_cast<unsigned>(state.range(2)), bytes > 512 ? long_shape : shape};
+    Receiving port{"g", options, static_cast<unsigned>(state.range(2)),
+                   shape_of(static_cast<std::uint64_t>(state.range(3)), bytes)};
+    TestCq cq{port, 4};
+    std::vector<std::unique_ptr<TestSq>> silent;
+    for (std::int64_t i = 0; i < state.range(4); ++i)
+        silent.push_back(std::make_unique<TestSq>(port, cq));
     Engine engine{EngineOptions{.manual = true}};
     engine.add_port(port.device.port);
     engine.on_fault([](const void*) { return true; }); // as in a program
@@ -114,13 +129,18 @@ void receive(benchmark::State& state) {
         state.SkipWithError("passes that were not full");
 }
 BENCHMARK(receive)
-    ->ArgNames({"bytes", "flows", "queues"})
-    ->Args({64, 1, 1})
-    ->Args({64, 256, 1})
-    ->Args({64, 256, 4})
-    ->Args({64, 256, 16})
-    ->Args({64, 256, 64})
-    ->Args({1500, 256, 1})
+    ->ArgNames({"bytes", "flows", "queues", "kib", "silent"})
+    ->Args({64, 1, 1, 256, 0})
+    ->Args({64, 256, 1, 256, 0})
+    ->Args({64, 256, 4, 256, 0})
+    ->Args({64, 256, 16, 256, 0})
+    ->Args({64, 256, 64, 256, 0})
+    // The same memory in all, so that what is left is the engine's.
+    ->Args({64, 256, 1, 16384, 0})
+    ->Args({64, 256, 64, 8, 0})
+    ->Args({64, 256, 1, 512, 0})
+    ->Args({64, 256, 1, 256, 64})
+    ->Args({1500, 256, 1, 1024, 0})
     ->UseManualTime();
 
 /// Arguments: bytes of a frame. One send queue, one receive queue, frames pointed to.
@@ -129,7 +149,8 @@ void send_and_receive(benchmark::State& state) {
     const auto bytes = static_cast<std::uint32_t>(state.range(0));
     TestDevice sender{"a"};
     sender.device.port.wire = std::move(make_wire(options_of("a", "pair", {{"pause", "on"}}))).value();
-    Receiving receiver{"b", options_of("b", "pair", {{"pause", "on"}}), 1, bytes > 512 ? long_shape : shape};
+    Receiving receiver{"b", options_of("b", "pair", {{"pause", "on"}}), 1,
+                       shape_of(bytes > 64 ? 1024 : 256, bytes)};
     TestCq cq{sender, 12};
     TestSq sq{sender, cq, 8};
     Memory memory{std::size_t{burst} * 2048};

@@ -80,14 +80,12 @@ void act(Program& program, Input& input) {
     } else if (action < 0xf8) {
         program.hca.step(64);
     } else { // a fault
-        static constexpr const char* faults[] = {"mlx5_0 disorder every=1",
-                                                 "mlx5_0 disorder every=3",
-                                                 "mlx5_0 filler every=2 strides=3",
-                                                 "mlx5_0 rx_error after=3",
-                                                 "mlx5_0 tx_error after=2",
-                                                 "mlx5_0 cq_overrun after=5",
-                                                 "mlx5_0 clear",
-                                                 "mlx5_0 caps max_qp_wr=16 max_sge=1"};
+        static constexpr const char* faults[] = {
+            "mlx5_0 disorder every=1",           "mlx5_0 tx_disorder every=2",
+            "mlx5_0 disorder every=3",           "mlx5_0 filler every=2 strides=3",
+            "mlx5_0 rx_error after=3",           "mlx5_0 tx_error after=2",
+            "mlx5_0 cq_overrun after=5",         "mlx5_0 clear",
+            "mlx5_0 caps max_qp_wr=16 max_sge=1"};
         std::scoped_lock lock{program.hca.commands};
         fuzz::check(swhca::inject_fault(program.hca, faults[action & 7U]).ok(), "the fault is known");
     }

@@ -3,6 +3,7 @@
 
 #include "swhca/engine/completion.hpp"
 #include "swhca/engine/receive.hpp"
+#include "swhca/engine/transmit.hpp"
 
 #include <cstring>
 #include <utility>
@@ -45,8 +46,34 @@ void release_held(Disorder& disorder) noexcept {
     }
 }
 
-void drop_held(Disorder& disorder, const Rq& rq) noexcept {
-    if (disorder.held == &rq) disorder.held = nullptr;
+bool put_aside(SendDisorder& disorder, Qp& qp, const SendCompletion& completion) noexcept {
+    if (disorder.every == 0 || disorder.held != nullptr || --disorder.countdown != 0) return false;
+    disorder.countdown = disorder.every;
+    disorder.held = &qp;
+    disorder.completion = completion;
+    return true;
+}
+
+void release_held(SendDisorder& disorder) noexcept {
+    if (disorder.held == nullptr) return;
+    Qp& qp = *std::exchange(disorder.held, nullptr);
+    (void)write_send_cqe(qp, disorder.completion);
+}
+
+void release_held(PortFaults& faults) noexcept {
+    if (faults.disorder) release_held(*faults.disorder);
+    release_held(faults.tx_disorder);
+}
+
+void drop_held(const Rq& rq) noexcept {
+    PortFaults* const faults = rq.port->faults.get();
+    if (faults != nullptr && faults->disorder && faults->disorder->held == &rq)
+        faults->disorder->held = nullptr;
+}
+
+void drop_held(const Qp& qp) noexcept {
+    PortFaults* const faults = qp.port->faults.get();
+    if (faults != nullptr && faults->tx_disorder.held == &qp) faults->tx_disorder.held = nullptr;
 }
 
 } // namespace swhca

@@ -80,6 +80,14 @@ unsigned Engine::step(unsigned budget) {
     return moved;
 }
 
+void Engine::set_plug(Port& port, bool in) {
+    port.forced_down.store(!in);
+    if (in) return;
+    const Quiesced quiet{*this};
+    for (const auto& unit : units_)
+        if (&unit->port() == &port) unit->lose_arrivals();
+}
+
 void Engine::hold() {
     const std::lock_guard lock{control_};
     pause();

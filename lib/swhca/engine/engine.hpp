@@ -53,6 +53,10 @@ class Engine {
     void hold();
     void release();
 
+    /// Pulls the plug of a port of this engine, or puts it back: while it is out nothing is sent or received,
+    /// and what was on its way to the port when it was pulled is lost. Any thread but the engine's own.
+    void set_plug(Port& port, bool in);
+
     /// What to do about an address the engine could not read or write: called between passes, again and again
     /// until it answers true. Before start(). Without it a fault ends the process.
     void on_fault(std::function<bool(const void* address)> settle);

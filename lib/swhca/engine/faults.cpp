@@ -110,6 +110,12 @@ void set_disorder(Device& device, FaultKeys& keys) {
     if (disorder) disorder->every = disorder->countdown = every;
 }
 
+void set_send_disorder(Device& device, FaultKeys& keys) {
+    SendDisorder& disorder = faults_of(device).tx_disorder;
+    release_held(disorder);
+    disorder.every = disorder.countdown = static_cast<std::uint32_t>(keys.number("every", 2));
+}
+
 /// Keys are those of a port. What does not hold together stays as it was, and is left for the error.
 void set_caps(Device& device, FaultKeys& keys) {
     DeviceCaps caps = device.caps;
@@ -155,7 +161,7 @@ void remove_device(Device& device, FaultKeys&) {
 }
 
 void clear_faults(Device& device, FaultKeys&) {
-    if (device.port.faults && device.port.faults->disorder) release_held(*device.port.faults->disorder);
+    if (device.port.faults) release_held(*device.port.faults);
     if (device.first_caps) device.caps = *std::exchange(device.first_caps, nullptr);
     device.port.faults.reset();
     device.refused_commands.clear();
@@ -172,6 +178,7 @@ constexpr Kind kinds[] = {
     {"cq_overrun", [](Device& device, FaultKeys& keys) { faults_of(device).cq_overrun = one_fault(keys); }},
     {"filler", set_filler},
     {"disorder", set_disorder},
+    {"tx_disorder", set_send_disorder},
     {"caps", set_caps},
     {"late", set_late},
     {"refuse", set_refusal},

@@ -27,11 +27,10 @@ void put_into(std::vector<T*>& list, T* item) {
 }
 
 void forget_receives(Rq& rq) {
-    if (rq.port->faults != nullptr && rq.port->faults->disorder) drop_held(*rq.port->faults->disorder, rq);
+    drop_held(rq);
     rq.pi = rq.ci = 0;
     rq.next_stride = 0;
     rq.strides = nullptr;
-    rq.parts.clear();
 }
 
 /// Indices to 0. The register is cleared, not just remembered: the first doorbell after a reset may carry the
@@ -39,12 +38,25 @@ void forget_receives(Rq& rq) {
 void forget_sends(Sq& sq) {
     sq.pi = sq.ci = 0;
     sq.frames_done = 0;
-    sq.last_doorbell = {};
     if (sq.bfreg == nullptr) return;
-    for (std::size_t half = 0; half < sq.last_doorbell.size(); ++half) {
+    for (std::size_t half = 0; half < bfreg_halves; ++half) {
         stride::store_to_device(reinterpret_cast<std::uint64_t*>(sq.bfreg + half * bfreg_half_bytes),
                                 std::uint64_t{0});
     }
+}
+
+void list_sender(Qp& qp) {
+    auto& senders = qp.port->senders;
+    const auto known =
+        std::find_if(senders.begin(), senders.end(), [&](const Sender& sender) { return sender.qp == &qp; });
+    if (known == senders.end())
+        senders.push_back({&qp, qp.sq.bfreg});
+    else
+        known->pending = true;
+}
+
+void unlist_sender(const Qp& qp) {
+    std::erase_if(qp.port->senders, [&](const Sender& sender) { return sender.qp == &qp; });
 }
 
 bool rings_given(const Rq& rq) { return rq.ring != nullptr && rq.dbrec != nullptr && rq.cq != nullptr; }
@@ -92,19 +104,22 @@ void set_rq_state(Rq& rq, QueueState to, Port& port) {
 
 void close_rq(Rq& rq, Port& port) {
     drop_from(port.draining, &rq);
-    if (port.faults != nullptr && port.faults->disorder) drop_held(*port.faults->disorder, rq);
+    if (rq.port != nullptr) drop_held(rq);
     rq.state = QueueState::reset;
 }
 
 void set_qp_state(Qp& qp, QueueState to) {
     qp.state = to;
     qp.sq.state = to;
-    if (to == QueueState::reset) forget_sends(qp.sq);
+    if (to == QueueState::reset) {
+        drop_held(qp);
+        forget_sends(qp.sq);
+    }
     const bool sends = to == QueueState::ready || to == QueueState::sqd || to == QueueState::error;
     if (sends && rings_given(qp.sq)) {
-        put_into(qp.port->senders, &qp);
+        list_sender(qp);
     } else {
-        drop_from(qp.port->senders, &qp);
+        unlist_sender(qp);
     }
     if (qp.type == QpType::ud && receive_state(to) == QueueState::ready) {
         put_into(qp.port->datagram_qps, &qp);
@@ -119,8 +134,9 @@ void set_qp_state(Qp& qp, QueueState to) {
 void open_srq(Srq& srq) { srq.pi = srq.ci = srq.next_wqe = 0; }
 
 void close_qp(Qp& qp) {
-    drop_from(qp.port->senders, &qp);
+    unlist_sender(qp);
     drop_from(qp.port->datagram_qps, &qp);
+    drop_held(qp);
     if (qp.rq) close_rq(*qp.rq, *qp.port);
     qp.state = qp.sq.state = QueueState::reset;
 }

@@ -22,19 +22,24 @@ std::uint64_t device_clock_ns() noexcept {
     return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000U + static_cast<std::uint64_t>(now.tv_nsec);
 }
 
+Failure failure_of(const Rq& rq, prm::Syndrome syndrome) noexcept {
+    Failure failure;
+    failure.syndrome = syndrome;
+    failure.qpn = rq.qpn.value != 0 ? rq.qpn.value : rq.wqn.value;
+    failure.user_index = rq.user_index;
+    failure.wqe_counter = rq.striding ? static_cast<std::uint16_t>(rq.next_stride) : rq.ci;
+    failure.wqe_id = rq.ci;
+    return failure;
+}
+
 void fail_receive(Rq& rq, Rule rule, prm::Syndrome syndrome) noexcept {
     broken(rule, "RQ 0x%x, WQE %u", rq.wqn.value, rq.ci);
     complete_in_error(rq, syndrome, vendor_syndrome(rule));
 }
 
 void complete_in_error(Rq& rq, prm::Syndrome syndrome, std::uint8_t vendor_syndrome) noexcept {
-    Failure failure;
-    failure.syndrome = syndrome;
+    Failure failure = failure_of(rq, syndrome);
     failure.vendor_syndrome = vendor_syndrome;
-    failure.qpn = rq.qpn.value != 0 ? rq.qpn.value : rq.wqn.value;
-    failure.user_index = rq.user_index;
-    failure.wqe_counter = rq.striding ? static_cast<std::uint16_t>(rq.next_stride) : rq.ci;
-    failure.wqe_id = rq.ci;
     write_error_cqe(*rq.cq, failure);
     ++rq.ci;
     rq.next_stride = 0;
@@ -53,24 +58,16 @@ void drain(Rq& rq) noexcept {
     if (static_cast<std::uint16_t>(pi - rq.ci) > rq.size.entries()) return;
     rq.pi = pi;
     while (rq.ci != rq.pi && !rq.cq->overrun && cq_has_room(*rq.cq)) {
-        Failure failure;
-        failure.syndrome = prm::Syndrome::flushed;
-        failure.qpn = rq.qpn.value != 0 ? rq.qpn.value : rq.wqn.value;
-        failure.user_index = rq.user_index;
-        failure.wqe_counter = rq.striding ? static_cast<std::uint16_t>(rq.next_stride) : rq.ci;
-        failure.wqe_id = rq.ci;
-        write_error_cqe(*rq.cq, failure);
+        write_error_cqe(*rq.cq, failure_of(rq, prm::Syndrome::flushed));
         rq.next_stride = 0;
         ++rq.ci;
     }
 }
 
-/// Reads the producer index, once a batch: what was posted may be used, what was posted wrongly is named.
-void Receiver::read_doorbell(Rq& rq) noexcept {
-    rq.seen_batch = batch_;
-    const std::uint16_t pi =
-        static_cast<std::uint16_t>(stride::load_from_device(&rq.dbrec[0]).host() & 0xffffU);
-    if (pi == rq.pi) return;
+namespace {
+
+/// What was posted may be used, what was posted wrongly is named.
+[[gnu::noinline]] void accept_posted(Rq& rq, std::uint16_t pi) noexcept {
     const std::uint16_t posted = static_cast<std::uint16_t>(pi - rq.ci);
     if (posted <= rq.size.entries()) [[likely]] {
         if (stride::ring_before(pi, rq.pi))
@@ -83,9 +80,19 @@ void Receiver::read_doorbell(Rq& rq) noexcept {
                  prm::Syndrome::local_qp_operation);
 }
 
+/// Of a queue that is ready.
+void read_doorbell(Rq& rq) noexcept {
+    const auto pi = static_cast<std::uint16_t>(stride::load_from_device(&rq.dbrec[0]).host() & 0xffffU);
+    if (pi != rq.pi) [[unlikely]]
+        accept_posted(rq, pi);
+}
+
+} // namespace
+
 void Receiver::classify(const Frame& frame, Arrival& arrival) noexcept {
     arrival.frame = arrival.content = &frame;
     arrival.destination = nullptr;
+    arrival.rq = nullptr;
     if (frame.length_bytes < ethernet_header_bytes) return;
     parse_into(frame, arrival.info);
     const std::byte* header = frame.segments.front().data;
@@ -95,6 +102,25 @@ void Receiver::classify(const Frame& frame, Arrival& arrival) noexcept {
         rss_hash_into(*destination->tables, destination->qp->rss.fields, header, arrival.info, arrival.rss);
     } else {
         arrival.rss = RssResult{};
+    }
+    if (destination != nullptr && !destination->drop) arrival.rq = destination->queue(arrival.rss.hash);
+}
+
+/// ... and looks at the queues they go to: with many queues their lines are in no first-level cache, and one
+/// leads to the next. Each doorbell record is read for each frame: whether it was read before in the batch
+/// would be a branch that nothing predicts.
+void Receiver::classify_batch(std::span<const Frame> frames) noexcept {
+    const std::uint64_t now_ns = device_clock_ns();
+    for (std::size_t i = 0; i < frames.size(); ++i) {
+        arrivals_[i].timestamp_ns = now_ns;
+        classify(frames[i], arrivals_[i]);
+        prefetch_write(arrivals_[i].rq);
+    }
+    for (std::size_t i = 0; i < frames.size(); ++i) {
+        Rq* const rq = arrivals_[i].rq;
+        if (rq == nullptr || rq->state != QueueState::ready) continue;
+        prefetch_write(rq->cq);
+        read_doorbell(*rq);
     }
 }
 
@@ -137,8 +163,13 @@ Placement Receiver::place_under_faults(Rq& rq, const Arrival& arrival) noexcept 
     return placement;
 }
 
+/// In a queue whose doorbell record was not looked at.
+Placement Receiver::look_and_place(Rq& rq, const Arrival& arrival) noexcept {
+    if (rq.state == QueueState::ready) read_doorbell(rq);
+    return place_in(rq, arrival);
+}
+
 Placement Receiver::place_in(Rq& rq, const Arrival& arrival) noexcept {
-    if (rq.state == QueueState::ready && rq.seen_batch != batch_) read_doorbell(rq);
     if (rq.state != QueueState::ready) [[unlikely]] {
         ++tally_.queue_error;
         return Placement::placed;
@@ -157,10 +188,9 @@ Placement Receiver::place(const Arrival& arrival) noexcept {
             ++tally_.oversize;
             return Placement::placed;
         }
-        Rq* rq = destination->queue(arrival.rss.hash);
-        if (rq == nullptr) {
+        if (arrival.rq == nullptr) {
             ++tally_.queue_error;
-        } else if (place_in(*rq, arrival) == Placement::no_buffer) {
+        } else if (place_in(*arrival.rq, arrival) == Placement::no_buffer) {
             return Placement::no_buffer;
         }
     }
@@ -168,7 +198,7 @@ Placement Receiver::place(const Arrival& arrival) noexcept {
         Arrival copy = arrival;
         copy.destination = &sniffer;
         Rq* rq = sniffer.drop ? nullptr : sniffer.queue(0);
-        if (rq != nullptr && rq->state == QueueState::ready) (void)place_in(*rq, copy);
+        if (rq != nullptr && rq->state == QueueState::ready) (void)look_and_place(*rq, copy);
     }
     return Placement::placed;
 }
@@ -194,6 +224,10 @@ void Receiver::add_tally() noexcept {
 }
 
 unsigned Receiver::deliver(std::span<const Frame> frames, WhenFull when_full) {
+    if (!plugged()) [[unlikely]] {
+        count(port_.counters.rx_unplugged, frames.size());
+        return static_cast<unsigned>(frames.size());
+    }
     if (port_.link_layer == LinkLayer::infiniband || !port_.datagram_qps.empty()) [[unlikely]]
         return deliver_mixed(frames, when_full);
     return deliver_ethernet(frames, when_full);
@@ -206,12 +240,7 @@ unsigned Receiver::deliver_ethernet(std::span<const Frame> frames, WhenFull when
     steering_.refresh(port_);
     while (gone < frames.size() && !full) {
         const unsigned batch = std::min(batch_frames, static_cast<unsigned>(frames.size()) - gone);
-        const std::uint64_t now_ns = device_clock_ns();
-        ++batch_;
-        for (unsigned i = 0; i < batch; ++i) {
-            arrivals_[i].timestamp_ns = now_ns;
-            classify(frames[gone + i], arrivals_[i]);
-        }
+        classify_batch(frames.subspan(gone, batch));
         unsigned placed = 0;
         for (; placed < batch; ++placed) {
             if (place(arrivals_[placed]) == Placement::placed) [[likely]]
@@ -219,8 +248,7 @@ unsigned Receiver::deliver_ethernet(std::span<const Frame> frames, WhenFull when
             full = wait;
             if (full) break;
             ++tally_.out_of_buffer;
-            Rq* rq = arrivals_[placed].destination->queue(arrivals_[placed].rss.hash);
-            count(rq->out_of_buffer, 1);
+            count(arrivals_[placed].rq->out_of_buffer, 1);
         }
         gone += placed;
     }
@@ -230,6 +258,7 @@ unsigned Receiver::deliver_ethernet(std::span<const Frame> frames, WhenFull when
 
 bool Receiver::listening() {
     steering_.refresh(port_);
+    if (!plugged()) return false;
     if (!port_.datagram_qps.empty()) return true;
     return steering_.listening();
 }
@@ -241,8 +270,7 @@ bool Receiver::takes(const Frame& frame) {
     classify(frame, arrival);
     if (arrival.destination == nullptr) return false;
     if (arrival.destination->drop) return true;
-    const Rq* rq = arrival.destination->queue(arrival.rss.hash);
-    return rq != nullptr && rq->state == QueueState::ready;
+    return arrival.rq != nullptr && arrival.rq->state == QueueState::ready;
 }
 
 } // namespace swhca

@@ -25,6 +25,7 @@ struct Arrival {
     PacketInfo info{};
     RssResult rss{};
     const Destination* destination{}; ///< null: no rule takes it
+    Rq* rq{};                         ///< where `destination` leads; null: nowhere
     std::uint64_t timestamp_ns{};
 };
 
@@ -65,6 +66,9 @@ void scatter_frame(std::span<const MemoryPart> parts, std::uint32_t offset, cons
                    const Arrival& arrival) noexcept;
 /// Plain bytes, likewise.
 void scatter_bytes(std::span<const MemoryPart> parts, std::uint32_t offset, const Segment& bytes) noexcept;
+
+/// What an error CQE says of the queue and its WQE `ci`.
+Failure failure_of(const Rq& rq, prm::Syndrome syndrome) noexcept;
 
 /// The queue broke a rule at its WQE `ci`: error CQE, queue to error, the rest is flushed.
 void fail_receive(Rq& rq, Rule rule, prm::Syndrome syndrome) noexcept;
@@ -126,17 +130,17 @@ class Receiver final : public FrameSink {
     static constexpr unsigned batch_frames = 32;
 
     void classify(const Frame& frame, Arrival& arrival) noexcept;
+    void classify_batch(std::span<const Frame> frames) noexcept;
     Placement place(const Arrival& arrival) noexcept;
     Placement place_in(Rq& rq, const Arrival& arrival) noexcept;
+    Placement look_and_place(Rq& rq, const Arrival& arrival) noexcept;
     Placement place_now(Rq& rq, const Arrival& arrival) noexcept;
     Placement place_under_faults(Rq& rq, const Arrival& arrival) noexcept;
     bool befalls(Rq& rq) noexcept;
-    void read_doorbell(Rq& rq) noexcept;
     void add_tally() noexcept;
 
     Port& port_;
     Steering steering_{};
-    std::uint32_t batch_{};
     ReceiveTally tally_{};
     DatagramWork work_{};
     std::array<Arrival, batch_frames> arrivals_{};

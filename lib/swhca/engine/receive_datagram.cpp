@@ -236,7 +236,7 @@ void Receiver::place_datagram(Qp& owner, Arrival& arrival) noexcept {
     Rq* rq = nullptr;
     if (arrival.destination != nullptr) {
         if (arrival.destination->drop) return;
-        rq = arrival.destination->queue(arrival.rss.hash);
+        rq = arrival.rq;
     } else if (owner.srq != nullptr) {
         placement = place_in_srq(owner, arrival, tally_);
         if (placement == Placement::no_buffer) ++tally_.out_of_buffer;
@@ -248,7 +248,7 @@ void Receiver::place_datagram(Qp& owner, Arrival& arrival) noexcept {
         ++tally_.queue_error;
         return;
     }
-    if (place_in(*rq, arrival) == Placement::placed) return;
+    if (look_and_place(*rq, arrival) == Placement::placed) return;
     ++tally_.out_of_buffer;
     count(rq->out_of_buffer, 1);
 }
@@ -314,7 +314,6 @@ bool Receiver::take_datagram(const Frame& frame, bool own) noexcept {
 
 unsigned Receiver::deliver_mixed(std::span<const Frame> frames, WhenFull when_full) {
     steering_.refresh(port_);
-    ++batch_;
     for (std::size_t i = 0; i < frames.size(); ++i) {
         if (take_datagram(frames[i], false)) continue;
         add_tally();
@@ -326,7 +325,6 @@ unsigned Receiver::deliver_mixed(std::span<const Frame> frames, WhenFull when_fu
 
 void Receiver::deliver_own(const Frame& frame) {
     steering_.refresh(port_);
-    ++batch_;
     (void)take_datagram(frame, true);
     add_tally();
 }

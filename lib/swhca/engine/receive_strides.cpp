@@ -20,7 +20,7 @@ std::uint64_t wqe_memory_bytes(const Rq& rq) noexcept {
 
 /// Reads the data segments of WQE ci and checks them: together exactly the WQE's strides, in memory that may
 /// be written. On failure the queue is in error.
-bool load_wqe(Rq& rq) noexcept {
+[[gnu::noinline]] bool load_wqe(Rq& rq) noexcept {
     const MrTable& mrs = rq.context->device->mrs;
     const std::byte* wqe = rq_wqe(rq, rq.ci);
     const std::uint32_t segments = ((1U << rq.log_wqe_bytes) - prm::NextSegment::bytes) / DataSegment::bytes;
@@ -46,19 +46,14 @@ bool load_wqe(Rq& rq) noexcept {
         return false;
     }
     rq.strides = rq.parts.front().data;
-    rq.strides_lkey = Lkey{rq.parts.front().lkey};
+    rq.in_parts = rq.parts.size() != 1;
+    rq.key_changes = mrs.changes();
     return true;
 }
 
-/// The keys the WQE was looked up by still exist.
-bool keys_live(const Rq& rq) noexcept {
-    const MrTable& mrs = rq.context->device->mrs;
-    if (rq.parts.size() == 1) [[likely]]
-        return mrs.find(rq.strides_lkey) != nullptr;
-    for (const MemoryPart& part : rq.parts) {
-        if (mrs.find(Lkey{part.lkey}) == nullptr) return false;
-    }
-    return true;
+/// What the WQE was looked up by is as it was.
+bool is_loaded(const Rq& rq) noexcept {
+    return rq.strides != nullptr && rq.key_changes == rq.context->device->mrs.changes();
 }
 
 void advance(Rq& rq, std::uint32_t strides, ReceiveTally& tally) noexcept {
@@ -93,12 +88,8 @@ enum class Fit : std::uint8_t { fits, no_buffer, failed };
 Fit make_room(Rq& rq, std::uint32_t need, ReceiveTally& tally) noexcept {
     for (;;) {
         if (rq.ci == rq.pi) return Fit::no_buffer;
-        if (rq.strides == nullptr) {
-            if (!load_wqe(rq)) return Fit::failed;
-        } else if (!keys_live(rq)) {
-            fail_receive(rq, Rule::bad_lkey, prm::Syndrome::local_protection);
+        if (!is_loaded(rq) && !load_wqe(rq)) [[unlikely]]
             return Fit::failed;
-        }
         if (rq.next_stride + need <= strides_per_wqe(rq)) return Fit::fits;
         if (!write_fillers(rq, strides_per_wqe(rq) - rq.next_stride, tally)) {
             lose_completion(rq);
@@ -111,10 +102,10 @@ void write_packet(Rq& rq, const Arrival& arrival) noexcept {
     static constexpr std::byte zeros[2]{};
     const std::uint32_t shift = rq.two_byte_shift ? sizeof zeros : 0;
     const std::uint32_t offset = rq.next_stride << rq.log_stride_bytes;
-    if (rq.parts.size() == 1) [[likely]] {
+    if (!rq.in_parts) [[likely]] {
         std::byte* to = rq.strides + offset;
-        const std::uint32_t ahead = (rq.next_stride + prefetch_strides) << rq.log_stride_bytes;
-        if (ahead < rq.parts.front().length_bytes) prefetch_write(rq.strides + ahead);
+        const std::uint32_t ahead = rq.next_stride + prefetch_strides;
+        if (ahead < strides_per_wqe(rq)) prefetch_write(rq.strides + (ahead << rq.log_stride_bytes));
         if (shift != 0) std::memcpy(to, zeros, sizeof zeros);
         copy_frame(to + shift, rq, arrival);
         return;

@@ -49,18 +49,6 @@ void read_list(const Rq& rq, std::uint32_t need_bytes, ScatterList& list) noexce
     }
 }
 
-/// The packet is longer than its WQE: the WQE completes with a length error, the queue goes on.
-void write_length_error(Rq& rq) noexcept {
-    Failure failure;
-    failure.syndrome = prm::Syndrome::local_length;
-    failure.qpn = rq.qpn.value != 0 ? rq.qpn.value : rq.wqn.value;
-    failure.user_index = rq.user_index;
-    failure.wqe_counter = rq.ci;
-    failure.wqe_id = rq.ci;
-    write_error_cqe(*rq.cq, failure);
-    ++rq.ci;
-}
-
 /// Lines the next packets will be written to: the WQE a few ahead is read and its buffer fetched.
 void prefetch_ahead(const Rq& rq) noexcept {
     constexpr std::uint16_t ahead = 4;
@@ -92,7 +80,9 @@ Placement place_in_wqe(Rq& rq, const Arrival& arrival, ReceiveTally& tally) noex
         return Placement::placed;
     }
     if (list.room_bytes < bytes) [[unlikely]] {
-        write_length_error(rq);
+        // The WQE completes in error, the queue goes on.
+        write_error_cqe(*rq.cq, failure_of(rq, prm::Syndrome::local_length));
+        ++rq.ci;
         ++tally.oversize;
         ++tally.wqes;
         return Placement::placed;

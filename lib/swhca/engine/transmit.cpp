@@ -2,6 +2,7 @@
 #include "swhca/engine/transmit.hpp"
 
 #include "base/barrier.hpp"
+#include "swhca/engine/disorder.hpp"
 
 #include <algorithm>
 
@@ -29,6 +30,17 @@ Failure failure_of(const Qp& qp, prm::Syndrome syndrome) noexcept {
 std::uint16_t wqebbs_at_ci(const Sq& sq) noexcept {
     const std::uint32_t ds = CtrlSegment::ds::get(sq_wqebb(sq, sq.ci));
     return static_cast<std::uint16_t>(ds == 0 ? 1 : (ds + 3) / 4);
+}
+
+const std::uint64_t* register_half(const Sender& sender, std::size_t half) noexcept {
+    return reinterpret_cast<const std::uint64_t*>(sender.bfreg + half * bfreg_half_bytes);
+}
+std::uint64_t peek_register(const Sender& sender, std::size_t half) noexcept {
+    return stride::peek_from_device(register_half(sender, half));
+}
+/// The register says something else than last time.
+bool is_rung(const Sender& sender) noexcept {
+    return ((peek_register(sender, 0) ^ sender.rung[0]) | (peek_register(sender, 1) ^ sender.rung[1])) != 0;
 }
 
 } // namespace
@@ -64,6 +76,20 @@ void flush_sends(Qp& qp) noexcept {
     }
 }
 
+bool write_send_cqe(Qp& qp, const SendCompletion& completion) noexcept {
+    Sq& sq = qp.sq;
+    if (sq.cq->overrun || !cq_has_room(*sq.cq)) [[unlikely]] {
+        overrun_cq(*sq.cq);
+        sq.state = qp.state = QueueState::error;
+        return false;
+    }
+    void* cqe = begin_cqe(*sq.cq);
+    stride::set_dword<Cqe::user_index>(cqe, sq.user_index);
+    stride::set_dword<Cqe::send_opcode, Cqe::qpn>(cqe, completion.opcode, qp.qpn.value);
+    publish_cqe(*sq.cq, {completion.index, prm::CqeOpcode::requester, completion.solicited});
+    return true;
+}
+
 /// A doorbell names the WQE it is rung for; the record must cover it.
 void Transmitter::check_doorbell(Qp& qp, std::uint64_t value) noexcept {
     const Sq& sq = qp.sq;
@@ -92,16 +118,15 @@ bool Transmitter::accept_producer_index(Qp& qp) noexcept {
     return true;
 }
 
-/// Looks at the two halves of the UAR register; true if there is posted work to do.
-bool Transmitter::read_doorbell(Qp& qp) noexcept {
+/// Takes over what was rung; true if there is posted work to do.
+bool Transmitter::read_doorbell(Sender& sender) noexcept {
+    Qp& qp = *sender.qp;
     Sq& sq = qp.sq;
     bool rung = false;
-    for (std::size_t half = 0; half < sq.last_doorbell.size(); ++half) {
-        const auto* reg = reinterpret_cast<const std::uint64_t*>(sq.bfreg + half * bfreg_half_bytes);
-        if (stride::peek_from_device(reg) == sq.last_doorbell[half]) [[likely]]
-            continue;
-        sq.last_doorbell[half] = stride::load_from_device(reg);
-        check_doorbell(qp, sq.last_doorbell[half]);
+    for (std::size_t half = 0; half < bfreg_halves; ++half) {
+        if (peek_register(sender, half) == sender.rung[half]) continue;
+        sender.rung[half] = stride::load_from_device(register_half(sender, half));
+        check_doorbell(qp, sender.rung[half]);
         rung = true;
     }
     if (rung) {
@@ -111,19 +136,23 @@ bool Transmitter::read_doorbell(Qp& qp) noexcept {
     return sq.ci != sq.pi;
 }
 
-/// Writes the CQE of a WQE, if it asked for one; false if the CQ is full and the queue thereby dead.
+/// While the port has faults. Cold.
+bool Transmitter::complete_under_faults(Qp& qp, const SendCompletion& completion) noexcept {
+    SendDisorder& disorder = port_.faults->tx_disorder;
+    const bool follows = disorder.held != nullptr && disorder.held->sq.cq == qp.sq.cq;
+    if (put_aside(disorder, qp, completion)) return true;
+    const bool written = write_send_cqe(qp, completion);
+    if (follows) release_held(disorder);
+    return written;
+}
+
+/// Completes a WQE, with a CQE if it asked for one; false if there was no room for it.
 bool Transmitter::complete_wqe(Qp& qp, const GatheredWqe& wqe) noexcept {
     Sq& sq = qp.sq;
     if (wqe.completion) {
-        if (sq.cq->overrun || !cq_has_room(*sq.cq)) [[unlikely]] {
-            overrun_cq(*sq.cq);
-            sq.state = qp.state = QueueState::error;
-            return false;
-        }
-        void* cqe = begin_cqe(*sq.cq);
-        stride::set_dword<Cqe::user_index>(cqe, sq.user_index);
-        stride::set_dword<Cqe::send_opcode, Cqe::qpn>(cqe, wqe.opcode, qp.qpn.value);
-        publish_cqe(*sq.cq, {wqe.index, prm::CqeOpcode::requester, wqe.solicited});
+        const SendCompletion completion{wqe.index, wqe.opcode, wqe.solicited};
+        const bool faulty = port_.faults != nullptr;
+        if (!(faulty ? complete_under_faults(qp, completion) : write_send_cqe(qp, completion))) return false;
     }
     sq.ci = static_cast<std::uint16_t>(sq.ci + wqe.wqebbs);
     sq.frames_done = 0;
@@ -204,18 +233,28 @@ unsigned Transmitter::serve(Qp& qp, unsigned budget) {
     return sent;
 }
 
-unsigned Transmitter::run(unsigned budget) {
-    const std::size_t senders = port_.senders.size();
+unsigned Transmitter::attend(Sender& sender, unsigned budget) {
+    Qp& qp = *sender.qp;
     unsigned sent = 0;
-    for (std::size_t i = 0; i < senders && sent < budget; ++i) {
-        const std::size_t at = (first_sender_ + i) % senders;
-        Qp& qp = *port_.senders[at];
-        if (qp.sq.state == QueueState::ready && read_doorbell(qp)) {
-            sent += serve(qp, budget - sent);
-            if (sent >= budget) first_sender_ = at + 1;
-        } else if (qp.sq.state == QueueState::error) [[unlikely]] {
-            flush_sends(qp);
-        }
+    if (qp.sq.state == QueueState::ready && read_doorbell(sender))
+        sent = serve(qp, budget);
+    else if (qp.sq.state == QueueState::error) [[unlikely]]
+        flush_sends(qp);
+    sender.pending = qp.sq.state != QueueState::ready || qp.sq.ci != qp.sq.pi;
+    return sent;
+}
+
+unsigned Transmitter::run(unsigned budget) {
+    std::vector<Sender>& senders = port_.senders;
+    unsigned sent = 0;
+    std::size_t at = first_sender_;
+    for (std::size_t i = 0; i < senders.size() && sent < budget; ++i, ++at) {
+        if (at >= senders.size()) at = 0;
+        Sender& sender = senders[at];
+        if (!sender.pending && !is_rung(sender)) [[likely]]
+            continue;
+        sent += attend(sender, budget - sent);
+        if (sent >= budget) first_sender_ = at + 1;
     }
     return sent;
 }

@@ -21,7 +21,8 @@ class Transmitter {
     unsigned run(unsigned budget);
 
   private:
-    bool read_doorbell(Qp& qp) noexcept;
+    unsigned attend(Sender& sender, unsigned budget);
+    bool read_doorbell(Sender& sender) noexcept;
     void check_doorbell(Qp& qp, std::uint64_t value) noexcept;
     bool accept_producer_index(Qp& qp) noexcept;
     unsigned send_frames(const Qp& qp);
@@ -29,6 +30,7 @@ class Transmitter {
     unsigned serve(Qp& qp, unsigned budget);
     void complete(Qp& qp, unsigned frames_gone);
     bool complete_wqe(Qp& qp, const GatheredWqe& wqe) noexcept;
+    bool complete_under_faults(Qp& qp, const SendCompletion& completion) noexcept;
 
     Port& port_;
     Receiver& self_;
@@ -38,6 +40,9 @@ class Transmitter {
 
 /// The QP broke a rule at its WQE ci: error CQE, send queue and QP to error.
 void fail_send(Qp& qp, const GatherFault& fault) noexcept;
+
+/// Writes the CQE of a send WQE; false if the CQ is full and the queue thereby dead.
+bool write_send_cqe(Qp& qp, const SendCompletion& completion) noexcept;
 
 /// A fault asked for it: likewise, but no rule is broken.
 void complete_send_in_error(Qp& qp, prm::Syndrome syndrome, std::uint8_t vendor_syndrome) noexcept;

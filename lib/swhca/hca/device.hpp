@@ -51,9 +51,12 @@ class MrTable {
         if (index >= slots_.size() || slots_[index].lkey != lkey) return nullptr;
         return &slots_[index];
     }
+    /// Counts what may make an address that was looked up wrong: removals and changes.
+    std::uint32_t changes() const noexcept { return changes_; }
 
   private:
     static std::vector<Mr> reserved_slots();
+    std::uint32_t changes_{};
     std::vector<Mr> slots_ = reserved_slots();
     std::vector<std::uint32_t> free_{};
 };

@@ -44,9 +44,25 @@ struct Disorder {
     std::array<be32, 2> record{};
 };
 
+/// What the CQE of a send WQE says beside what its queue does.
+struct SendCompletion {
+    std::uint16_t index{}; ///< of its first WQEBB
+    std::uint8_t opcode{};
+    bool solicited{};
+};
+
+/// The same of send WQEs: one completion waits for the next one of its CQ.
+struct SendDisorder {
+    std::uint32_t every{}; ///< of so many completions one; 0: none
+    std::uint32_t countdown{};
+    Qp* held{}; ///< whose completion waits; null: nobody's
+    SendCompletion completion{};
+};
+
 struct PortFaults {
     OneFault rx_error{}, tx_error{}, cq_overrun{};
     std::unique_ptr<Disorder> disorder{};
+    SendDisorder tx_disorder{};
     std::uint32_t filler_every{};   ///< packets between fillers; 0: none
     std::uint32_t filler_strides{}; ///< of one filler at most; 0: the rest of the WQE
     std::uint32_t filler_countdown{};

@@ -63,28 +63,34 @@ struct MiniCqeSession {
     std::array<std::byte, 64> candidate{}; ///< the CQE after the title, before it is a mini-CQE
 };
 
-struct Cq {
-    Cqn cqn{};
-    std::uint32_t handle{};
-    Context* context{};
+/// What the engine touches of a CQ for every completion: one cache line, so that many queues cost what one
+/// does.
+struct alignas(64) CqHot {
     std::byte* ring{};
+    std::unique_ptr<MiniCqeSession> session{}; ///< [engine] with compression; open_cq makes it
+    be32* dbrec{};               ///< [0] consumer index (24 bits, some programs write 16), [1] arm
     RingSize size{};             ///< in CQEs
     std::uint32_t cqe_bytes{64}; ///< 64 or 128
-    be32* dbrec{};               ///< [0] consumer index (24 bits, some programs write 16), [1] arm
-    MiniCqeFormat mini_cqe{MiniCqeFormat::none};
-    std::unique_ptr<MiniCqeSession> session{}; ///< [engine] with compression; open_cq makes it
-    CompChannel* channel{};
-    std::uint64_t user_handle{}; ///< cq_handle of the program, goes into completion events
-    std::uint16_t moderation_count{}, moderation_period_us{};
-    std::uint32_t comp_events{}; ///< [engine] events written to the channel
-    std::uint32_t async_events{};
-    std::uint32_t users{};       ///< queues that complete here; destroy answers EBUSY while not 0
     std::uint32_t pi{};          ///< [engine] free-running producer index
     std::uint32_t ci{};          ///< [engine] consumer index as last read, to be read again only when full
     std::uint32_t armed_dbrec{}; ///< [engine] last arm word seen
     bool armed{};                ///< [engine] the program waits for an event
     bool armed_solicited{};      ///< [engine] ... for solicited or failed completions only
     bool overrun{};              ///< [engine] a completion was lost; the CQ is dead
+    MiniCqeFormat mini_cqe{MiniCqeFormat::none};
+};
+static_assert(sizeof(CqHot) == 64);
+
+struct Cq : CqHot {
+    Cqn cqn{};
+    std::uint32_t handle{};
+    Context* context{};
+    CompChannel* channel{};
+    std::uint64_t user_handle{}; ///< cq_handle of the program, goes into completion events
+    std::uint16_t moderation_count{}, moderation_period_us{};
+    std::uint32_t comp_events{}; ///< [engine] events written to the channel
+    std::uint32_t async_events{};
+    std::uint32_t users{}; ///< queues that complete here; destroy answers EBUSY while not 0
 };
 
 /// State of a WQ or of a QP; the values are each object's own in the ABI, translated in abi/.
@@ -98,37 +104,43 @@ struct MemoryPart {
     std::uint32_t lkey; ///< number of the Lkey
 };
 
-/// A receive queue: a verbs WQ, or the RQ half of a QP.
-struct Rq {
-    Wqn wqn{};
-    std::uint32_t handle{};
-    Context* context{};
-    Pdn pd{};
+/// What the engine touches of a receive queue for every packet: one cache line, as of a CQ. (A regular one
+/// reads its ring besides.)
+struct alignas(64) RqHot {
     Cq* cq{};
-    std::byte* ring{};
-    RingSize size{}; ///< in WQEs
-    std::uint32_t log_wqe_bytes{};
-    be32* dbrec{};              ///< producer index, low 16 bits
-    std::uint32_t user_index{}; ///< goes to the CQE's srqn_uidx
+    be32* dbrec{}; ///< producer index, low 16 bits
+    Context* context{};
+    std::byte* strides{};        ///< [engine] striding: where WQE ci's strides lie; null: not looked up yet
+    std::uint32_t key_changes{}; ///< [engine] MrTable::changes when `strides` was looked up
+    std::uint32_t next_stride{}; ///< [engine] first free stride of WQE ci
+    std::uint32_t user_index{};  ///< goes to the CQE's srqn_uidx
+    std::uint16_t pi{};          ///< [engine] last doorbell record seen
+    std::uint16_t ci{};          ///< [engine] WQEs consumed
+    std::uint8_t log_stride_bytes{};
+    std::uint8_t log_strides{}; ///< strides per WQE
     QueueState state{QueueState::reset};
     bool striding{};
     bool two_byte_shift{};
-    std::uint32_t log_stride_bytes{};
-    std::uint32_t log_strides{}; ///< strides per WQE
     bool vlan_strip{};
     bool scatter_fcs{};
+    bool in_parts{}; ///< [engine] WQE ci's strides are several data segments: `parts` has them
+};
+static_assert(sizeof(RqHot) == 64);
+
+/// A receive queue: a verbs WQ, or the RQ half of a QP.
+struct Rq : RqHot {
+    std::byte* ring{};
+    RingSize size{}; ///< in WQEs
+    std::uint32_t log_wqe_bytes{};
+    Pdn pd{};
+    Wqn wqn{};
+    std::uint32_t handle{};
     bool end_padding{};
     std::uint32_t users{}; ///< indirection tables that hold it
     std::uint64_t user_handle{};
-    Port* port{};                 ///< set when the first packet can reach it
-    std::uint32_t async_events{}; ///< [engine] events written to the context's async channel
-    std::uint16_t pi{};           ///< [engine] last doorbell record seen
-    std::uint16_t ci{};           ///< [engine] WQEs consumed
-    std::uint32_t next_stride{};  ///< [engine] first free stride of WQE ci
-    std::byte* strides{};         ///< [engine] striding: where WQE ci's strides lie; null: not looked up yet
-    Lkey strides_lkey{};          ///< [engine] the key `strides` was found by
-    std::vector<MemoryPart> parts{}; ///< [engine] striding, several data segments: where WQE ci's parts lie
-    std::uint32_t seen_batch{};      ///< [engine] batch in which the doorbell record was read last
+    Port* port{};                    ///< set when the first packet can reach it
+    std::uint32_t async_events{};    ///< [engine] events written to the context's async channel
+    std::vector<MemoryPart> parts{}; ///< [engine] striding: where WQE ci's data segments lie
     Qpn qpn{};                       ///< QP whose half it is (engine/queues.hpp sets it); 0: a WQ
     std::uint64_t out_of_buffer{};   ///< [engine] frames dropped for want of a WQE
 };
@@ -183,23 +195,24 @@ struct RssHash {
 
 enum class QpType : std::uint8_t { raw_packet, rss, ud };
 
-constexpr std::size_t bfreg_half_bytes = 256; ///< of a UAR register; programs use them in turn
+constexpr std::size_t bfreg_halves = 2; ///< of a UAR register; programs use them in turn
+constexpr std::size_t bfreg_half_bytes = 256;
 
-/// The send queue of a QP.
-struct Sq {
+/// The send queue of a QP: what sending touches is one cache line.
+struct alignas(64) Sq {
     std::byte* ring{};
-    RingSize size{};    ///< in WQEBBs of 64 bytes
-    be32* dbrec{};      ///< producer index, low 16 bits (dbrec[1] of the QP)
     std::byte* bfreg{}; ///< the UAR register that belongs to this QP (two halves)
-    std::uint32_t user_index{};
+    be32* dbrec{};      ///< producer index, low 16 bits (dbrec[1] of the QP)
     Cq* cq{};
+    RingSize size{};             ///< in WQEBBs of 64 bytes
+    std::uint16_t pi{};          ///< [engine] last doorbell record seen
+    std::uint16_t ci{};          ///< [engine] WQEBBs executed
+    std::uint32_t frames_done{}; ///< [engine] frames of the WQE at ci already on the wire
     QueueState state{QueueState::reset};
+    std::uint32_t user_index{};
     std::uint32_t min_inline_bytes{};
-    std::uint16_t pi{};                           ///< [engine] last doorbell record seen
-    std::uint16_t ci{};                           ///< [engine] WQEBBs executed
-    std::uint32_t frames_done{};                  ///< [engine] frames of the WQE at ci already on the wire
-    std::array<std::uint64_t, 2> last_doorbell{}; ///< [engine] register value last acted on, per half
 };
+static_assert(sizeof(Sq) == 64);
 
 struct Qp {
     Qpn qpn{};

@@ -74,6 +74,7 @@ Lkey MrTable::add(Mr mr) {
 bool MrTable::change(const Mr& mr) {
     if (find(mr.lkey) == nullptr) return false;
     slots_[mr.lkey.value >> lkey_variant_bits] = mr;
+    ++changes_;
     return true;
 }
 
@@ -83,6 +84,7 @@ bool MrTable::remove(Lkey lkey) {
     slots_[index] = Mr{};
     slots_[index].lkey.value = lkey.value & variant_mask;
     free_.insert(free_.begin(), index); // reused last, so that a stale key stays stale long
+    ++changes_;
     return true;
 }
 

@@ -30,6 +30,7 @@ struct PortCounters {
     std::uint64_t rx_no_qp{};         ///< datagram for a QPN or a group that nobody here has
     std::uint64_t rx_malformed{};     ///< datagram whose headers make no sense
     std::uint64_t rx_foreign{};       ///< datagram for another LID, GID or MAC
+    std::uint64_t rx_unplugged{};     ///< frame that came while the plug was out
 };
 
 /// Numbers of the ABI (IB_LINK_LAYER_*).
@@ -38,6 +39,14 @@ enum class LinkLayer : std::uint8_t { infiniband = 1, ethernet = 2 };
 struct GidEntry {
     Gid gid{};
     bool roce_v2{}; ///< Ethernet only; else RoCE v1
+};
+
+/// A send queue as the engine's round sees it: of one that is silent nothing else is touched.
+struct Sender {
+    Qp* qp{};
+    const std::byte* bfreg{};            ///< of `qp`
+    std::array<std::uint64_t, 2> rung{}; ///< [engine] what its halves said when last acted on
+    bool pending{true}; ///< [engine] to be attended to though nobody rings: work is left, or it is not ready
 };
 
 struct Port {
@@ -57,7 +66,7 @@ struct Port {
         forced_down{}; ///< the user pulled the plug (swhca_set_link): nothing is sent or received
     bool shown_up{};   ///< what the contexts were told last (hca/link.hpp)
     std::unique_ptr<PortFaults> faults{}; ///< null: none asked for
-    std::vector<Qp*> senders{};           ///< QPs in RTS (or draining) with a send queue
+    std::vector<Sender> senders{};        ///< QPs in RTS (or draining) with a send queue
     std::vector<Qp*> datagram_qps{};      ///< UD QPs that take packets (engine/queues.hpp keeps it)
     std::vector<Flow*> flows{};           ///< in the order they are tried
     std::vector<Flow*> sniffers{};        ///< get a copy of every frame received

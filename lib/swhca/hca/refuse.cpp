@@ -16,4 +16,10 @@ int refuse(Rule rule, int code, const char* reason, ...) noexcept {
     return code;
 }
 
+int check_claimed_state(const char* command, std::uint32_t object, StateClaim state) noexcept {
+    if (state.is == state.claimed) return 0;
+    return refuse(Rule::bad_argument, EINVAL, "%s: 0x%x is in state %u, not %u", command, object, state.is,
+                  state.claimed);
+}
+
 } // namespace swhca

@@ -31,6 +31,7 @@ constexpr NamedCounter counters[] = {
     {"rx_no_qp", &PortCounters::rx_no_qp},
     {"rx_malformed", &PortCounters::rx_malformed},
     {"rx_foreign", &PortCounters::rx_foreign},
+    {"rx_unplugged", &PortCounters::rx_unplugged},
 };
 
 std::string quoted(std::string_view text) {

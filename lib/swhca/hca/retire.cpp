@@ -74,7 +74,6 @@ void Retirement::completion_queue(Context& context, Cq& cq) {
 bool Retirement::receive_queue(Context& context, Rq& rq) {
     const std::size_t ring_bytes = std::size_t{rq.size.entries()} << rq.log_wqe_bytes;
     rq.strides = nullptr; // the region under them may be the one that went
-    rq.parts.clear();
     if (!lies_in(rq.ring, ring_bytes) && !lies_in(rq.dbrec, sizeof(be32))) return false;
     broken(Rule::ring_memory, "RQ 0x%x", rq.wqn.value);
     rq.ring = stand_in(context, ring_bytes);

@@ -117,8 +117,8 @@ int create_wq(Context& context, const WqRequest& request, Rq*& wq) {
                                   .end_padding = (flags & IB_UVERBS_WQ_FLAGS_PCI_WRITE_END_PADDING) != 0});
     made->striding = request.striding;
     made->two_byte_shift = request.striding && request.two_byte_shift;
-    made->log_stride_bytes = request.log_stride_bytes;
-    made->log_strides = request.log_strides;
+    made->log_stride_bytes = static_cast<std::uint8_t>(request.log_stride_bytes);
+    made->log_strides = static_cast<std::uint8_t>(request.log_strides);
     wq = file_object(context, context.wqs, std::move(made));
     {
         Engine::Quiesced quiet{*device.engine};
@@ -134,9 +134,11 @@ int modify_wq(Context& context, std::uint32_t handle, const QueueState* expected
     Rq* wq = find_object(context.wqs, handle);
     if (wq == nullptr) return refuse(Rule::bad_handle, EINVAL, "MODIFY_WQ: wq %u", handle);
     Engine::Quiesced quiet{*context.device->engine};
-    if (expected != nullptr && wq->state != *expected)
-        return refuse(Rule::bad_argument, EINVAL, "MODIFY_WQ: wq %u is in state %u, not %u", handle,
-                      static_cast<unsigned>(wq->state), static_cast<unsigned>(*expected));
+    if (expected != nullptr)
+        if (const int error =
+                check_claimed_state("MODIFY_WQ", wq->wqn.value,
+                                    {static_cast<unsigned>(wq->state), static_cast<unsigned>(*expected)}))
+            return error;
     if (to == QueueState::ready && wq->state == QueueState::error)
         return refuse(Rule::bad_argument, EINVAL, "MODIFY_WQ: wq %u from error to ready", handle);
     if (to != wq->state) set_rq_state(*wq, to, context.device->port);

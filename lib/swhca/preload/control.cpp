@@ -44,7 +44,7 @@ extern "C" {
     if (model == nullptr) return ENODEV;
     for (const auto& device : model->hca->devices) {
         if (device->name != name) continue;
-        device->port.forced_down.store(up == 0);
+        device->engine->set_plug(device->port, up != 0);
         return 0;
     }
     return ENODEV;

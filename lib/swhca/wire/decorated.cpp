@@ -101,7 +101,8 @@ TroubledWire::Fate TroubledWire::draw(Way& way, const Frame& frame) {
 }
 
 bool TroubledWire::forward(Direction direction, const Frame& frame, WhenFull when_full) {
-    if (direction == Direction::out) return inner().transmit({&frame, 1}) == 1;
+    if (direction == Direction::out && plugged()) return inner().transmit({&frame, 1}) == 1;
+    if (direction == Direction::out) return lost_.add(1), true;
     return give_port({&frame, 1}, when_full) == 1;
 }
 

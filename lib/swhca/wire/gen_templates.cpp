@@ -106,11 +106,12 @@ GenTemplates::GenTemplates(const GenOptions& options)
     : stamp_offset_{options.header_length()}
     , pitch_bytes_{stride::align_up(std::min(options.max_bytes, header_bytes), cache_line_bytes)} {
     const std::uint32_t count = template_count(options);
-    headers_.resize(static_cast<std::size_t>(count) * pitch_bytes_);
+    headers_.resize(static_cast<std::size_t>(count) * pitch_bytes_ / cache_line_bytes);
     payload_.resize(options.max_bytes > header_bytes ? options.max_bytes - header_bytes : 0);
     std::mt19937_64 random{options.seed};
-    for (std::byte& byte : headers_)
-        byte = static_cast<std::byte>(random());
+    for (CacheLine& line : headers_)
+        for (std::byte& byte : line.bytes)
+            byte = static_cast<std::byte>(random());
     for (std::byte& byte : payload_)
         byte = static_cast<std::byte>(random());
     segments_.resize(std::size_t{2} * count);

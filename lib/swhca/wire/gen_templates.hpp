@@ -7,6 +7,7 @@
 
 #include "swhca/wire/gen_options.hpp"
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -31,13 +32,17 @@ class GenTemplates {
 
   private:
     std::byte* header(std::uint32_t index) noexcept {
-        return headers_.data() + static_cast<std::size_t>(index) * pitch_bytes_;
+        return headers_.front().bytes.data() + static_cast<std::size_t>(index) * pitch_bytes_;
     }
     void build(std::uint32_t index, std::uint32_t length_bytes, const GenOptions& options);
 
+    struct alignas(64) CacheLine {
+        std::array<std::byte, 64> bytes;
+    };
+
     std::uint32_t stamp_offset_{};
     std::uint32_t pitch_bytes_{};      ///< from one header to the next
-    std::vector<std::byte> headers_{}; ///< first min(length, header_bytes) bytes of each frame
+    std::vector<CacheLine> headers_{}; ///< first min(length, header_bytes) bytes of each frame
     std::vector<std::byte> payload_{}; ///< what follows them; same for all
     std::vector<Segment> segments_{};  ///< two for each frame
     std::vector<Frame> frames_{};

@@ -208,32 +208,20 @@ struct Ends {
 
 /// A program thread that sends to itself against the engines' threads: rings, records, registers and payload
 /// are shared by nothing but their own protocol.
-TEST(Engine, ProgramAndEngineShareRingsWithoutARace) {
-    Ends t{"pair", 1};
+void expect_exchange(const std::string& wire, unsigned engines, unsigned frames) {
+    Ends t{wire, engines};
+    if (wire == "switch") t.introduce_receiver();
+    const std::uint64_t before = t.receiver.device.port.counters.rx_frames;
     t.start();
-    t.exchange(20000);
+    t.exchange(frames);
     t.stop();
     EXPECT_EQ(broken_total(), 0U);
-    EXPECT_EQ(t.receiver.device.port.counters.rx_frames, 20000U);
+    EXPECT_EQ(t.receiver.device.port.counters.rx_frames - before, frames);
 }
 
-TEST(Engine, EnginesOfTwoPortsShareAPairWithoutARace) {
-    Ends t{"pair", 2};
-    t.start();
-    t.exchange(20000);
-    t.stop();
-    EXPECT_EQ(broken_total(), 0U);
-    EXPECT_EQ(t.receiver.device.port.counters.rx_frames, 20000U);
-}
-
-TEST(Engine, EnginesOfTwoPortsShareASwitchWithoutARace) {
-    Ends t{"switch", 2};
-    t.introduce_receiver();
-    t.start();
-    t.exchange(5000);
-    t.stop();
-    EXPECT_EQ(broken_total(), 0U);
-}
+TEST(Engine, ProgramAndEngineShareRingsWithoutARace) { expect_exchange("pair", 1, 20000); }
+TEST(Engine, EnginesOfTwoPortsShareAPairWithoutARace) { expect_exchange("pair", 2, 20000); }
+TEST(Engine, EnginesOfTwoPortsShareASwitchWithoutARace) { expect_exchange("switch", 2, 5000); }
 
 TEST(Engine, SenderWaitsForAnEngineThatIsBehind) {
     Ends t{"pair", 2};
@@ -246,6 +234,46 @@ TEST(Engine, SenderWaitsForAnEngineThatIsBehind) {
     EXPECT_EQ(t.receiver.device.port.counters.rx_frames, 0U) << "nobody but its engine touches the port";
     EXPECT_GT(t.engines[1]->step(16), 0U);
     EXPECT_EQ(wire.transmit({&cut.frame(), 1}), 1U) << "there is room again";
+}
+
+/// Frames for a port whose plug is pulled, two engines.
+struct Unplugged : Ends {
+    Unplugged()
+        : Ends{"pair", 2} {
+        stride::store_to_device(rq.rq.dbrec, be32{4});
+        set_rq_state(rq.rq, QueueState::ready, receiver.device.port);
+    }
+    unsigned send() { return sender.device.port.wire->transmit({&cut.frame(), 1}); }
+    CutFrame cut{plain_frame(60)};
+};
+
+TEST(Engine, WhatWasOnItsWayWhenThePlugWasPulledIsLost) {
+    Unplugged t;
+    Port& port = t.receiver.device.port;
+    EXPECT_EQ(t.send(), 1U);
+    t.engines[1]->set_plug(port, false);
+    t.engines[1]->set_plug(port, true);
+    t.engines[1]->step(16);
+    EXPECT_EQ(port.counters.rx_frames, 0U);
+    EXPECT_EQ(port.counters.rx_unplugged, 1U);
+    EXPECT_EQ(t.send(), 1U);
+    t.engines[1]->step(16);
+    EXPECT_EQ(port.counters.rx_frames, 1U);
+}
+
+TEST(Engine, WhatComesWhileThePlugIsOutIsLost) {
+    Unplugged t;
+    Port& port = t.receiver.device.port;
+    t.engines[1]->set_plug(port, false);
+    EXPECT_EQ(t.send(), 1U) << "lost at the far end of the wire";
+    port.forced_down.store(false); // a sender that looked just before
+    EXPECT_EQ(t.send(), 1U);
+    port.forced_down.store(true);
+    t.engines[1]->step(16);
+    t.engines[1]->set_plug(port, true);
+    t.engines[1]->step(16);
+    EXPECT_EQ(port.counters.rx_frames, 0U);
+    EXPECT_EQ(port.counters.rx_unplugged, 1U);
 }
 
 } // namespace

@@ -228,5 +228,47 @@ TEST(Fault, SendCompletesInErrorAndTheRestIsFlushed) {
     EXPECT_EQ(broken_total(), 0U);
 }
 
+/// A send queue of a port whose completions come in another order.
+struct DisorderedSends : Bench {
+    DisorderedSends() {
+        device.port.faults = std::make_unique<PortFaults>();
+        device.port.faults->tx_disorder = {.every = 2, .countdown = 2};
+    }
+    /// Sends, and returns the WQE indices of the completions as they come.
+    std::vector<std::uint32_t> send(unsigned count) {
+        for (unsigned i = 0; i < count; ++i)
+            sq.send(lkey, memory.address(), 60);
+        engine.step(64);
+        return completed();
+    }
+    std::vector<std::uint32_t> completed() {
+        std::vector<std::uint32_t> found;
+        while (const auto cqe = cq.poll())
+            found.push_back(cqe->get<Cqe::wqe_counter>());
+        return found;
+    }
+    Memory memory{4096};
+    Lkey lkey{add_region(memory, false)};
+    TestCq cq{*this, 5};
+    TestSq sq{*this, cq};
+};
+
+TEST(Fault, CompletionsOfSendsComeInAnotherOrderThanWqes) {
+    DisorderedSends t;
+    EXPECT_EQ(t.send(5), (std::vector<std::uint32_t>{0, 2, 1, 3}));
+    t.engine.step(64);
+    EXPECT_EQ(t.completed(), (std::vector<std::uint32_t>{4})) << "nothing more was sent";
+    EXPECT_EQ(t.wire->sent.size(), 5U);
+    EXPECT_EQ(broken_total(), 0U);
+}
+
+TEST(Fault, HeldCompletionOfASendGoesWithItsQueue) {
+    DisorderedSends t;
+    EXPECT_EQ(t.send(2), (std::vector<std::uint32_t>{0}));
+    set_qp_state(t.sq.qp, QueueState::reset);
+    t.engine.step(64);
+    EXPECT_TRUE(t.completed().empty());
+}
+
 } // namespace
 } // namespace swhca::test

@@ -85,19 +85,23 @@ struct TestDevice {
     Pdn pd{7};
 };
 
+/// A doorbell record: a cache line of its own, where programs have many in a page.
+struct alignas(64) Record {
+    std::array<be32, 2> words{};
+};
+
 /// A CQ and the program that polls it.
 class TestCq {
   public:
     TestCq(TestDevice& on, unsigned log_cqes, std::uint32_t cqe_bytes = 64)
-        : ring_{(std::size_t{1} << log_cqes) * cqe_bytes}
-        , record_{64} {
+        : ring_{(std::size_t{1} << log_cqes) * cqe_bytes} {
         std::memset(ring_.data(), 0xf1, ring_.bytes()); // opcode invalid, owned by the HCA
         cq.cqn = Cqn{0x400};
         cq.context = &on.context;
         cq.ring = ring_.data();
         cq.size = RingSize::from_log(log_cqes);
         cq.cqe_bytes = cqe_bytes;
-        cq.dbrec = reinterpret_cast<be32*>(record_.data());
+        cq.dbrec = record_.words.data();
         open_cq(cq, on.device.port);
     }
     /// The next CQE, if there is one; the program tells the HCA that it has read it.
@@ -117,7 +121,8 @@ class TestCq {
     std::uint32_t index_mask{0xffffff}; ///< bits of the consumer index this program writes
 
   private:
-    Memory ring_, record_;
+    Memory ring_;
+    Record record_{};
     std::uint32_t ci_{};
 };
 
@@ -130,8 +135,7 @@ class TestStridingRq {
     };
     TestStridingRq(TestDevice& on, TestCq& cq, Shape shape)
         : buffers{std::size_t{1} << (shape.log_wqes + shape.log_strides + shape.log_stride_bytes)}
-        , ring_{(std::size_t{1} << shape.log_wqes) * 32}
-        , record_{64} {
+        , ring_{(std::size_t{1} << shape.log_wqes) * 32} {
         rq.wqn = Wqn{0x10};
         rq.context = &on.context;
         rq.pd = on.pd;
@@ -139,12 +143,12 @@ class TestStridingRq {
         rq.ring = ring_.data();
         rq.size = RingSize::from_log(shape.log_wqes);
         rq.log_wqe_bytes = 5;
-        rq.dbrec = reinterpret_cast<be32*>(record_.data());
+        rq.dbrec = record_.words.data();
         rq.user_index = 0x1234;
         rq.striding = true;
         rq.two_byte_shift = shape.two_byte_shift;
-        rq.log_strides = shape.log_strides;
-        rq.log_stride_bytes = shape.log_stride_bytes;
+        rq.log_strides = static_cast<std::uint8_t>(shape.log_strides);
+        rq.log_stride_bytes = static_cast<std::uint8_t>(shape.log_stride_bytes);
         lkey = on.add_region(buffers);
         for (std::uint32_t i = 0; i < rq.size.entries(); ++i)
             write_wqe(i);
@@ -169,23 +173,22 @@ class TestStridingRq {
     Lkey lkey{};
 
   private:
-    Memory ring_, record_;
+    Memory ring_;
+    Record record_{};
 };
 
 /// A raw packet QP's send queue and its doorbell register.
 class TestSq {
   public:
     TestSq(TestDevice& on, TestCq& cq, unsigned log_wqebbs = 4)
-        : ring_{(std::size_t{1} << log_wqebbs) * 64}
-        , record_{64}
-        , uar_{512} {
+        : ring_{(std::size_t{1} << log_wqebbs) * 64} {
         qp.qpn = Qpn{0x40};
         qp.context = &on.context;
         qp.pd = on.pd;
         qp.port = &on.device.port;
         qp.sq.ring = ring_.data();
         qp.sq.size = RingSize::from_log(log_wqebbs);
-        qp.sq.dbrec = reinterpret_cast<be32*>(record_.data());
+        qp.sq.dbrec = record_.words.data();
         qp.sq.bfreg = uar_.data();
         qp.sq.cq = &cq.cq;
         qp.sq.user_index = 0x4321;
@@ -243,7 +246,9 @@ class TestSq {
     std::uint16_t pi{};
 
   private:
-    Memory ring_, record_, uar_;
+    Memory ring_;
+    Record record_{};
+    alignas(64) std::array<std::byte, 512> uar_{};
 };
 
 /// Takes frames the port under test sends, and gives it frames.
