@@ -46,12 +46,13 @@ void add(mbufqp_stats& to, const qps::TxStats& from) noexcept {
 
 void add(mbufqp_stats& to, const qps::RxChannel& from) noexcept {
     const stride::mprq::RxStats stats = from.stats();
-    std::uint64_t dropped = 0;
-    for (const stride::Counter& counter : from.drops())
-        dropped += counter.read();
-    to.rx_packets += stats.packets - dropped;
-    to.rx_bytes += stats.bytes;
-    to.rx_dropped += stats.dropped() + dropped;
+    to.rx_dropped += stats.dropped();
+    const qps::RxFrames* const frames = from.frames();
+    to.rx_packets += frames != nullptr ? frames->packets.read() : stats.packets;
+    to.rx_bytes += frames != nullptr ? frames->bytes.read() : stats.bytes;
+    if (frames == nullptr) return;
+    for (const stride::Counter& counter : frames->drops)
+        to.rx_dropped += counter.read();
 }
 
 /// What the kernel calls the refusals of an OPA VNIC port.
@@ -138,7 +139,7 @@ const char* mbufqp_counter(const struct mbufqp* qp, unsigned index, uint64_t* va
     const std::size_t drop = index - qps::tx_refusals;
     if (drop >= qps::rx_drops) return nullptr;
     for (std::uint16_t i = 0; i < qp->qp->rx_queues(); ++i)
-        *value += qp->qp->rx(i).drops()[drop].read();
+        if (const qps::RxFrames* frames = qp->qp->rx(i).frames()) *value += frames->drops[drop].read();
     return qps::rx_drop_names[drop];
 }
 

@@ -42,7 +42,7 @@ class RxChannel {
 
     std::uint16_t get(rte_mbuf** packets, std::uint16_t count) noexcept {
         const std::uint16_t taken = burst_(queue_.get(), packets, count);
-        return decap_ == nullptr ? taken : decap_(encap_context_, packets, taken, drops_);
+        return decap_ == nullptr ? taken : decap_(encap_context_, packets, taken, frames_);
     }
     std::uint32_t read_avail() const noexcept { return queue_->ready_packets(); }
     /// True: a packet is there; false: an event was asked for. The queue's thread.
@@ -56,7 +56,8 @@ class RxChannel {
     ibv_wq* wq() const noexcept { return rq_ ? rq_->get() : nullptr; }
     ibv::UdQp* ud() noexcept { return ud_ ? &*ud_ : nullptr; }
     mprq::RxStats stats() const noexcept { return queue_->stats(); }
-    const RxDropCounters& drops() const noexcept { return drops_; }
+    /// Counted where packets are not frames yet.
+    const RxFrames* frames() const noexcept { return decap_ != nullptr ? &frames_ : nullptr; }
 
   private:
     RxChannel(const RxChannelConfig& config, ibv::Cq cq) noexcept;
@@ -76,7 +77,7 @@ class RxChannel {
     mprq::RxBurst burst_{};
     RxDecap decap_{};
     void* encap_context_{};
-    RxDropCounters drops_{};
+    RxFrames frames_{};
     EventSource events_;
 };
 

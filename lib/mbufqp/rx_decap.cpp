@@ -52,20 +52,23 @@ void trim(rte_mbuf* packet, Decapsulated frame) noexcept {
 }
 
 template <class Encap>
-std::uint16_t decapsulate(void* context, rte_mbuf** packets, std::uint16_t count,
-                          RxDropCounters& drops) noexcept {
+std::uint16_t decapsulate(void* context, rte_mbuf** packets, std::uint16_t count, RxFrames& frames) noexcept {
     std::uint16_t kept = 0;
+    std::uint64_t bytes = 0;
     for (std::uint16_t i = 0; i < count; ++i) {
         rte_mbuf* const packet = packets[i];
         const Decapsulated frame = Encap::receive(context, request_of(packet));
         if (!frame.ok()) [[unlikely]] {
-            drops[static_cast<std::size_t>(frame.drop)].add(1);
+            frames.drops[static_cast<std::size_t>(frame.drop)].add(1);
             rte_pktmbuf_free(packet);
             continue;
         }
         trim(packet, frame);
+        bytes += frame.bytes;
         packets[kept++] = packet;
     }
+    frames.packets.add(kept);
+    frames.bytes.add(bytes);
     return kept;
 }
 

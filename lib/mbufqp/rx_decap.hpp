@@ -16,13 +16,16 @@ struct rte_mbuf;
 
 namespace stride::mbufqp {
 
-/// By RxDrop; written by the queue's thread.
-using RxDropCounters = std::array<Counter, rx_drops>;
+/// What the application saw, and what it did not; written by the queue's thread.
+struct RxFrames {
+    Counter packets{}, bytes{};            ///< frames handed over, without what the encap has around them
+    std::array<Counter, rx_drops> drops{}; ///< by RxDrop
+};
 
 /// Trims the packets to their frames and closes the gaps of those dropped; how many are left. `context` is of
 /// the encap's own type.
 using RxDecap = std::uint16_t (*)(void* context, rte_mbuf** packets, std::uint16_t count,
-                                  RxDropCounters& drops) noexcept;
+                                  RxFrames& frames) noexcept;
 
 /// nullptr: the encap's packets are frames.
 RxDecap encap_decap(EncapKind kind) noexcept;

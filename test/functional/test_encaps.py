@@ -27,6 +27,7 @@ class Chain:
             memory_mib=768 if queues > 4 else 320)
         self.xstats = {}
         self.sent = {}
+        self.bytes = {}
 
     def run(self):
         """Forwards until all is through; the counters of the ports are kept."""
@@ -37,6 +38,7 @@ class Chain:
             testpmd.command_output("stop")
             self.xstats = {port: testpmd.xstats(port) for port in (1, 2)}
             self.sent = {port: sent(port) for port in range(4)}
+            self.bytes = {port: (testpmd.stats(port)["RX-bytes"], testpmd.stats(port)["TX-bytes"]) for port in range(4)}
         return self.testpmd.report
 
 
@@ -49,6 +51,8 @@ class OpaVnic(unittest.TestCase):
         report = chain.run()
         self.assertEqual([chain.sent[port] for port in (0, 3)], [FRAMES, FRAMES])
         self.assertEqual(report["broken_rules"], {})
+        # What a port has sent to the generator beside it is what came out of the packets, byte for byte.
+        self.assertEqual([chain.bytes[port][0] for port in (1, 2)], [chain.bytes[port][1] for port in (0, 3)])
         for port in (0, 3):
             wire = report["ports"][port]["wire"]
             wrong = {name: wire[name] for name in ("sink_foreign", "sink_wrong_length", "sink_wrong_bytes",
@@ -81,7 +85,8 @@ class OpaVnic(unittest.TestCase):
             testpmd.command_output("start")
             dropped = lambda: testpmd.xstats(2).get("rx_bad_veswid", 0)
             self.assertTrue(testpmd.wait_for(lambda: dropped() >= FRAMES, timeout_s=20), dropped())
-            self.assertEqual(testpmd.stats(2)["RX-packets"], FRAMES)
+            stats = testpmd.stats(2)
+            self.assertEqual([stats[name] for name in ("RX-packets", "RX-bytes", "RX-errors")], [0, 0, FRAMES])
             testpmd.command_output("stop")
         self.assertEqual(testpmd.report["broken_rules"], {})
 

@@ -3,6 +3,10 @@
 
 #include "ops.hpp"
 
+#include <map>
+#include <string>
+#include <utility>
+
 namespace stride::pmd {
 namespace {
 
@@ -34,12 +38,41 @@ mbufqp::OpaVnicConfig vnic_config(const Port& port) noexcept {
     return config;
 }
 
+/// The VNIC ports on a device's port, for as long as the process lives. Control thread.
+mbufqp::OpaVnicDemux& vnics_of(const Port& port) {
+    static std::map<std::pair<std::string, unsigned>, mbufqp::OpaVnicDemux> all;
+    return all[{port.device->name(), port.device->port()}];
+}
+
 } // namespace
 
 std::uint16_t encap_rx_burst(void* queue, rte_mbuf** packets, std::uint16_t count) noexcept {
     EncapRxq& rxq = *static_cast<EncapRxq*>(queue);
     const std::uint16_t received = rxq.burst(rxq.queue, packets, count);
-    return received == 0 ? received : rxq.decap(rxq.context, packets, received, rxq.drops);
+    return received == 0 ? received : rxq.decap(rxq.context, packets, received, rxq.frames);
+}
+
+std::uint64_t RxFrameCounts::errors() const noexcept {
+    std::uint64_t sum = 0;
+    for (std::size_t i = 0; i < mbufqp::rx_drops; ++i)
+        if (!mbufqp::is_no_error(static_cast<mbufqp::RxDrop>(i))) sum += drops[i];
+    return sum;
+}
+
+RxFrameCounts counts_of(const mbufqp::RxFrames& frames) noexcept {
+    RxFrameCounts counts{.packets = frames.packets.read(), .bytes = frames.bytes.read()};
+    for (std::size_t i = 0; i < mbufqp::rx_drops; ++i)
+        counts.drops[i] = frames.drops[i].read();
+    return counts;
+}
+
+RxFrameCounts frame_counts(const EncapRxq& rxq) noexcept {
+    RxFrameCounts counts = counts_of(rxq.frames);
+    counts.packets -= rxq.base.packets;
+    counts.bytes -= rxq.base.bytes;
+    for (std::size_t i = 0; i < mbufqp::rx_drops; ++i)
+        counts.drops[i] -= rxq.base.drops[i];
+    return counts;
 }
 
 QueueCount encap_rx_queue_count(void* queue) noexcept {
@@ -73,8 +106,9 @@ Status open_encap(Port& port) {
     if (port.args.encap != mbufqp::EncapKind::opa_vnic) return {};
     const mbufqp::OpaVnicConfig config = vnic_config(port);
     if (auto status = mbufqp::OpaVnicPort::check(config); !status) return status;
+    port.opa_vnic.reset(); // it is in the table
     port.opa_vnic.emplace(config);
-    return {};
+    return port.opa_vnic->join(vnics_of(port));
 }
 
 void* encap_context(Port& port) noexcept {

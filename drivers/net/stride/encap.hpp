@@ -15,15 +15,27 @@ namespace stride::pmd {
 
 struct Port;
 
+/// What the application has seen of a queue, and what it has not.
+struct RxFrameCounts {
+    std::uint64_t packets{}, bytes{};
+    std::uint64_t drops[mbufqp::rx_drops]{};
+    /// Drops of what was meant for this port.
+    std::uint64_t errors() const noexcept;
+};
+
 /// What the data path has as its queue where packets are not frames yet.
 struct EncapRxq {
     mprq::RxQueue* queue{}; ///< while started
     mprq::RxBurst burst{};
     mbufqp::RxDecap decap{};
     void* context{};
-    mbufqp::RxDropCounters drops{};         ///< of all starts
-    std::uint64_t base[mbufqp::rx_drops]{}; ///< at the last reset of statistics
+    mbufqp::RxFrames frames{}; ///< of all starts
+    RxFrameCounts base{};      ///< at the last reset of statistics
 };
+
+RxFrameCounts counts_of(const mbufqp::RxFrames& frames) noexcept;
+/// Since the last reset of statistics.
+RxFrameCounts frame_counts(const EncapRxq& rxq) noexcept;
 
 inline bool is_encapsulated(mbufqp::EncapKind kind) noexcept { return kind != mbufqp::EncapKind::ethernet; }
 

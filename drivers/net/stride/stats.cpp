@@ -5,6 +5,7 @@
 #include "base/format.hpp"
 
 #include <string>
+#include <type_traits>
 
 namespace stride::pmd {
 namespace {
@@ -84,6 +85,13 @@ template <class Slot>
 auto stats_of(const Slot& slot) noexcept {
     auto sum = slot.past;
     if (slot.running && slot.running->queue) add(sum, slot.running->queue->stats(), true);
+    if constexpr (std::is_same_v<Slot, RxSlot>) {
+        if (!is_encapsulated(slot.port->args.encap)) return sum;
+        // The queue counts what is on the wire.
+        const RxFrameCounts frames = frame_counts(slot.encapsulated);
+        sum.packets = frames.packets;
+        sum.bytes = frames.bytes;
+    }
     return sum;
 }
 
@@ -125,7 +133,7 @@ void visit_encap(const Port& port, const TxStats& tx, Visit& visit) {
     for (std::size_t i = 0; i < mbufqp::rx_drops; ++i) {
         std::uint64_t sum = 0;
         for (const auto& slot : port.rxqs)
-            if (slot) sum += slot->encapsulated.drops[i].read() - slot->encapsulated.base[i];
+            if (slot) sum += frame_counts(slot->encapsulated).drops[i];
         visit("", mbufqp::rx_drop_names[i], sum);
     }
     const auto refused = [&tx](mbufqp::TxRefusal reason) {
@@ -165,7 +173,7 @@ void fill_queue_stats(const Port& port, QueueStats& queues) noexcept {
         const RxStats stats = stats_of(*port.rxqs[i]);
         queues.q_ipackets[i] = stats.packets;
         queues.q_ibytes[i] = stats.bytes;
-        queues.q_errors[i] = stats.dropped();
+        queues.q_errors[i] = stats.dropped() + frame_counts(port.rxqs[i]->encapsulated).errors();
     }
     for (std::size_t i = 0; i < port.txqs.size() && i < RTE_ETHDEV_QUEUE_STAT_CNTRS; ++i) {
         if (!port.txqs[i]) continue;
@@ -186,6 +194,8 @@ int stats_get(rte_eth_dev* dev, rte_eth_stats* stats, QueueStats* queues) noexce
     stats->ibytes = rx.bytes;
     stats->imissed = out_of_buffer(port);
     stats->ierrors = rx.dropped() - rx.dropped_no_mbuf;
+    for (const auto& slot : port.rxqs)
+        if (slot) stats->ierrors += frame_counts(slot->encapsulated).errors();
     stats->opackets = tx.packets - tx.errors - tx.dropped;
     stats->obytes = tx.bytes;
     stats->oerrors = tx.errors + tx.dropped;
@@ -201,8 +211,7 @@ int stats_reset(rte_eth_dev* dev) noexcept {
     for (const auto& slot : port.rxqs) {
         if (!slot) continue;
         slot->past = {};
-        for (std::size_t i = 0; i < mbufqp::rx_drops; ++i)
-            slot->encapsulated.base[i] = slot->encapsulated.drops[i].read();
+        slot->encapsulated.base = counts_of(slot->encapsulated.frames);
         if (slot->running && slot->running->queue) slot->running->queue->reset_stats();
     }
     for (const auto& slot : port.txqs) {

@@ -108,7 +108,7 @@ Decapsulated OpaVnicPort::receive(const ReceiveRequest& request) const noexcept 
     const OpaHeader::Fields header = OpaHeader::read(request.data);
     const bool ethernet = header.head && header.l2 == 2 && header.l4 == OpaHeader::l4_ethernet;
     if (!ethernet || header.quad_words * 8 != bytes) return Decapsulated::dropped(RxDrop::rx_logic);
-    if (header.l4_header != config_.vesw_id) return Decapsulated::dropped(RxDrop::rx_bad_veswid);
+    if (header.l4_header != config_.vesw_id) return Decapsulated::dropped(drop_of_switch(header.l4_header));
     if (!forwarding()) return Decapsulated::dropped(RxDrop::rx_drop_state);
     const std::uint32_t pad = std::to_integer<std::uint32_t>(request.last()) & 0x3f;
     if (pad > 7 || around + pad > bytes) return Decapsulated::dropped(RxDrop::rx_logic);
@@ -118,25 +118,47 @@ Decapsulated OpaVnicPort::receive(const ReceiveRequest& request) const noexcept 
     return {OpaHeader::bytes, frame_bytes, RxDrop::none};
 }
 
-Status OpaVnicDemux::add(OpaVnicPort& port) {
-    std::atomic<OpaVnicPort*>* free = nullptr;
-    for (auto& slot : ports_) {
-        const OpaVnicPort* used = slot.load(std::memory_order_relaxed);
-        if (used == nullptr) {
-            if (free == nullptr) free = &slot;
-        } else if (used->config().vesw_id == port.config().vesw_id) {
-            return Error{EEXIST, strprintf("OPA VNIC: switch %u has a port already", port.config().vesw_id)};
-        }
-    }
-    if (free == nullptr)
-        return Error{ENOSPC, strprintf("OPA VNIC: %zu ports are all there can be", max_ports)};
-    free->store(&port, std::memory_order_release);
+/// A packet of a switch that has no port is counted once, on the first port there is, as the kernel does.
+RxDrop OpaVnicPort::drop_of_switch(std::uint16_t vesw_id) const noexcept {
+    if (siblings_ == nullptr) return RxDrop::rx_bad_veswid;
+    const bool counted_here = !siblings_->has(vesw_id) && siblings_->first() == this;
+    return counted_here ? RxDrop::rx_bad_veswid : RxDrop::rx_other_port;
+}
+
+OpaVnicPort::~OpaVnicPort() {
+    if (siblings_ != nullptr) siblings_->remove(*this);
+}
+
+Status OpaVnicPort::join(OpaVnicDemux& siblings) {
+    if (auto status = siblings.add(*this); !status) return status;
+    siblings_ = &siblings;
     return {};
 }
 
+Status OpaVnicDemux::add(OpaVnicPort& port) {
+    const std::uint16_t vesw_id = port.config().vesw_id;
+    if (has(vesw_id))
+        return Error{EEXIST, strprintf("OPA VNIC: switch %u has a port on the device already", vesw_id)};
+    for (std::size_t i = 0; i < max_ports; ++i) {
+        if (ports_[i].load(std::memory_order_relaxed) != nullptr) continue;
+        vesw_ids_[i].store(vesw_id, std::memory_order_relaxed);
+        ports_[i].store(&port, std::memory_order_release);
+        return {};
+    }
+    return Error{ENOSPC, strprintf("OPA VNIC: %zu ports are all there can be", max_ports)};
+}
+
 void OpaVnicDemux::remove(const OpaVnicPort& port) noexcept {
-    for (auto& slot : ports_)
-        if (slot.load(std::memory_order_relaxed) == &port) slot.store(nullptr, std::memory_order_release);
+    for (std::size_t i = 0; i < max_ports; ++i) {
+        if (ports_[i].load(std::memory_order_relaxed) != &port) continue;
+        ports_[i].store(nullptr, std::memory_order_release);
+        vesw_ids_[i].store(0, std::memory_order_relaxed);
+    }
+}
+
+bool OpaVnicDemux::has(std::uint16_t vesw_id) const noexcept {
+    return std::any_of(vesw_ids_.begin(), vesw_ids_.end(),
+                       [vesw_id](const auto& id) { return id.load(std::memory_order_relaxed) == vesw_id; });
 }
 
 OpaVnicPort* OpaVnicDemux::first() const noexcept {

@@ -49,6 +49,8 @@ struct OpaRoute {
     std::uint8_t sc{}, vl{}, rc{}, entropy{};
 };
 
+class OpaVnicDemux;
+
 /// One port of a virtual Ethernet switch. Routing and receiving from any thread; changes from the control
 /// thread while they go on.
 class OpaVnicPort {
@@ -59,6 +61,9 @@ class OpaVnicPort {
     static Status check(const OpaVnicConfig& config);
     /// `config` has passed check().
     explicit OpaVnicPort(const OpaVnicConfig& config);
+    ~OpaVnicPort();
+    OpaVnicPort(const OpaVnicPort&) = delete;
+    OpaVnicPort& operator=(const OpaVnicPort&) = delete;
 
     const OpaVnicConfig& config() const noexcept { return config_; }
     /// Longest frame, without FCS, a tag included (the kernel's mtu + VLAN_ETH_HLEN).
@@ -75,6 +80,9 @@ class OpaVnicPort {
         forwarding_.store(forwarding, std::memory_order_relaxed);
     }
     bool forwarding() const noexcept { return forwarding_.load(std::memory_order_relaxed); }
+    /// Joins the ports of a device that all get every packet, until it is destroyed: what is for one of them
+    /// is for no other to count. Before the first receive. As OpaVnicDemux::add().
+    Status join(OpaVnicDemux& siblings);
 
     /// `fields` of the frame, as it will be on the wire (with a tag to be inserted).
     OpaRoute route(const std::byte* destination_mac, const FrameFields& fields) const noexcept {
@@ -107,11 +115,13 @@ class OpaVnicPort {
     static constexpr std::size_t flows = 32;
     static constexpr std::uint8_t no_port = 0xff;
 
+    RxDrop drop_of_switch(std::uint16_t vesw_id) const noexcept;
     std::uint32_t dlid(const std::byte* mac, std::uint8_t entropy) const noexcept;
     std::uint8_t routing_control(const FrameFields& fields) const noexcept;
 
     OpaVnicConfig config_;
     std::array<std::uint8_t, flows> default_port_{}; ///< by flow
+    OpaVnicDemux* siblings_{};
     std::atomic<bool> forwarding_{true};
     SharedTable<1, 1> macs_; ///< MAC as a number to DLID
 };
@@ -245,7 +255,8 @@ struct OpaVnic {
     }
 };
 
-/// The VNIC ports behind one receive queue, by virtual Ethernet switch id.
+/// The VNIC ports of a device, by virtual Ethernet switch id: behind one receive queue (receive()), or each
+/// with queues of its own that get every packet (OpaVnicPort::join()). Changes from the control thread.
 class OpaVnicDemux {
   public:
     static constexpr std::size_t max_ports = 16;
@@ -253,6 +264,8 @@ class OpaVnicDemux {
     /// EEXIST: there is a port of this switch already; ENOSPC.
     Status add(OpaVnicPort& port);
     void remove(const OpaVnicPort& port) noexcept;
+    /// Looks at no port, so that one may go meanwhile.
+    bool has(std::uint16_t vesw_id) const noexcept;
 
     struct Target {
         OpaVnicPort* port{}; ///< nullptr: nobody; counted on the first port there is, as the kernel does
@@ -264,6 +277,7 @@ class OpaVnicDemux {
 
   private:
     std::array<std::atomic<OpaVnicPort*>, max_ports> ports_{};
+    std::array<std::atomic<std::uint16_t>, max_ports> vesw_ids_{}; ///< of those; 0: none
 };
 
 } // namespace stride::mbufqp

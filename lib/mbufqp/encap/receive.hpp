@@ -16,7 +16,8 @@ namespace stride::mbufqp {
     X(rx_drop_state, "the port is not forwarding")                                                           \
     X(rx_logic, "malformed")                                                                                 \
     X(rx_own_multicast, "the port's own multicast, looped back")                                             \
-    X(rx_foreign_address, "tells a link address whose LID cannot be known")
+    X(rx_foreign_address, "tells a link address whose LID cannot be known")                                  \
+    X(rx_other_port, "of another port of the device, which gets it, too")
 
 enum class RxDrop : std::uint8_t {
 #define STRIDE_RX_DROP_ENUM(name, text) name,
@@ -26,6 +27,11 @@ enum class RxDrop : std::uint8_t {
     none = count
 };
 inline constexpr std::size_t rx_drops = static_cast<std::size_t>(RxDrop::count);
+
+/// Drops that are as they should be.
+constexpr bool is_no_error(RxDrop drop) noexcept {
+    return drop == RxDrop::rx_own_multicast || drop == RxDrop::rx_other_port;
+}
 
 inline constexpr const char* rx_drop_names[rx_drops] = {
 #define STRIDE_RX_DROP_NAME(name, text) #name,

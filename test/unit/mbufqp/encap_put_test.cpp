@@ -88,7 +88,7 @@ class EncapPut : public TxFixture {
     /// The frame that comes out at the other end; empty if it was dropped.
     Bytes get(EncapKind kind, void* context, const Bytes& wire, std::size_t room = 2048) {
         rte_mbuf* mbuf = received(wire, room, kind == EncapKind::ipoib ? 40 : 0);
-        if (encap_decap(kind)(context, &mbuf, 1, drops_) == 0) return {};
+        if (encap_decap(kind)(context, &mbuf, 1, frames_) == 0) return {};
         EXPECT_EQ(mbuf->tx_offload, 0U);
         Bytes out = bytes_of(mbuf);
         EXPECT_EQ(out.size(), mbuf->pkt_len);
@@ -101,7 +101,7 @@ class EncapPut : public TxFixture {
     OpaVnicPort vnic_{opa_config()};
     const Mac to_bob_ = mac_of(bob);
     const Mac to_lid_{0x02, 0, 0, 2, 0, 0};
-    RxDropCounters drops_{};
+    RxFrames frames_{};
 };
 
 TEST_F(EncapPut, IpoibFramesOfAllShapesArriveFromEveryPlaceInTheRing) {
@@ -223,14 +223,14 @@ TEST_F(EncapPut, DroppedPacketsAreFreedCountedAndLeaveNoGap) {
         if (i == 3) wire.resize(5000);
         burst.push_back(received(wire, 2048, 40));
     }
-    const std::uint16_t left = encap_decap(EncapKind::ipoib)(&bob_, burst.data(), 5, drops_);
+    const std::uint16_t left = encap_decap(EncapKind::ipoib)(&bob_, burst.data(), 5, frames_);
     ASSERT_EQ(left, 3U);
     for (std::uint16_t i = 0; i < left; ++i) {
         EXPECT_EQ(*rte_pktmbuf_mtod_offset(burst[i], std::uint8_t*, 14), 2 * i);
         rte_pktmbuf_free(burst[i]);
     }
-    EXPECT_EQ(drops_[static_cast<std::size_t>(RxDrop::rx_runt)].read(), 1U);
-    EXPECT_EQ(drops_[static_cast<std::size_t>(RxDrop::rx_oversize)].read(), 1U);
+    EXPECT_EQ(frames_.drops[static_cast<std::size_t>(RxDrop::rx_runt)].read(), 1U);
+    EXPECT_EQ(frames_.drops[static_cast<std::size_t>(RxDrop::rx_oversize)].read(), 1U);
 }
 
 TEST(DatagramSource, IsWhatTheCqeOfAUdQueueSays) {

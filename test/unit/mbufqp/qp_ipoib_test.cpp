@@ -95,6 +95,17 @@ TEST_F(IpoibQp, EveryQueueSendsUnderTheOneQpn) {
     }
 }
 
+TEST_F(IpoibQp, CountsTheBytesOfFramesOnBothSides) {
+    ASSERT_TRUE(send(a_, 0, mac_of(b_)));
+    ASSERT_EQ(source_of_next(b_), mac_of(a_));
+    mbufqp_stats sent, received;
+    mbufqp_get_stats(a_, UINT16_MAX, &sent);
+    mbufqp_get_stats(b_, UINT16_MAX, &received);
+    EXPECT_EQ(sent.tx_bytes, 100U);
+    EXPECT_EQ(received.rx_bytes, 100U) << "neither GRH nor IPoIB header is the application's";
+    EXPECT_EQ(received.rx_packets, 1U);
+}
+
 TEST_F(IpoibQp, ReceivesABroadcastOfOthersAndNotItsOwn) {
     ASSERT_TRUE(send(a_, 0, broadcast));
     EXPECT_EQ(source_of_next(b_), mac_of(a_));
