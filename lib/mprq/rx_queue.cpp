@@ -297,6 +297,7 @@ RxBurst RxQueue::burst() const noexcept {
 }
 
 void enter_shared_calls() noexcept { StridePool::enter_shared_calls(); }
+void free_buffers_of_the_gone() noexcept { StridePool::reap(); }
 
 const RxQueueConfig& RxQueue::config() const noexcept { return state_of(*this).config; }
 

@@ -195,5 +195,8 @@ class RxQueue {
 /// A process that did not make the queues uses them, or frees packets of theirs: enters what this library has
 /// in base/shared_calls.hpp.
 void enter_shared_calls() noexcept;
+/// Frees the WQE buffers of queues that are gone, if their last packet was freed since; at the latest an alarm
+/// does. Control thread of the process that made them.
+void free_buffers_of_the_gone() noexcept;
 
 } // namespace stride::mprq

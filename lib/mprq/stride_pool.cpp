@@ -172,6 +172,11 @@ bool StridePool::memory_gone() noexcept {
     return true;
 }
 
+/// Only the process that made the pool can deregister its memory.
+void StridePool::last_let_go() noexcept {
+    if (rte_eal_process_type() == RTE_PROC_PRIMARY) destroy();
+}
+
 void StridePool::destroy() noexcept {
     if (bind_ != nullptr) bind_->strike(*this);
     void* const parts[] = {data_, buffers_, shares_, spare_};

@@ -120,6 +120,8 @@ class StridePool {
     std::uint32_t buffers() const noexcept { return buffer_count_; }
     /// Buffers posted or held by packets now. Any thread.
     std::uint32_t away() const noexcept { return away_.load(std::memory_order_relaxed) - 1; }
+    /// What another process was the last to use; for now it stays.
+    static void reap() noexcept {}
     /// Pools that exist in this process, for tests and for a driver that wants to know at its end.
     static std::uint32_t alive() noexcept;
 
@@ -143,8 +145,9 @@ class StridePool {
     void destroy() noexcept;
     void collect() noexcept;
     void let_go() noexcept {
-        if (away_.fetch_sub(1, std::memory_order_acq_rel) == 1) destroy();
+        if (away_.fetch_sub(1, std::memory_order_acq_rel) == 1) last_let_go();
     }
+    void last_let_go() noexcept;
     static void packet_freed(void* address, void* share) noexcept;
     static void last_freed(WqeBuffer* buffer, std::uint32_t left, std::uint32_t count) noexcept;
     static void bring_home(WqeBuffer* buffer) noexcept;
