@@ -322,6 +322,13 @@ InlineHeader IpoibPort::neighbour_header(const HeaderRequest& request, std::byte
             .taken_bytes = ethernet_header_bytes + copied};
 }
 
+/// Whether it is this port's, as far as a peer knows it: the GID may be left 0.
+bool IpoibPort::is_own(const std::byte* address) const noexcept {
+    const Gid gid = load_at<Gid>(address + 4);
+    return (load_at<be32>(address).host() & 0xffffff) == config_.own.qpn.value &&
+           (gid == config_.gid || gid == Gid{});
+}
+
 bool IpoibPort::learn(const std::byte* address, const ReceiveRequest& request, Mac& mac) noexcept {
     const std::uint32_t qpn = load_at<be32>(address).host() & 0xffffff;
     const std::uint8_t* const gid = reinterpret_cast<const std::uint8_t*>(address) + 4;
@@ -379,10 +386,9 @@ Decapsulated IpoibPort::receive_arp(const ReceiveRequest& request) noexcept {
     Mac sender, target{};
     if (!learn(arp + infiniband_arp.sender_at(), request, sender))
         return Decapsulated::dropped(RxDrop::rx_foreign_address);
-    // The target is unknown in a request; of an answer nobody but us is asked to believe it.
-    if (load_at<HardwareAddress>(arp + infiniband_arp.target_at()) != HardwareAddress{} &&
-        !learn(arp + infiniband_arp.target_at(), request, target))
-        target = {};
+    // The target is unknown in a request; of an answer nobody but us is asked to believe it. Its QPN may be
+    // the sender's number, too.
+    if (is_own(arp + infiniband_arp.target_at())) target = mac_of(config_.own);
     const auto sender_ip = load_at<std::uint32_t>(arp + infiniband_arp.sender_ip_at());
     const auto target_ip = load_at<std::uint32_t>(arp + infiniband_arp.target_ip_at());
     ethernet_arp.write_head(arp, load_at<be16>(arp + 6));

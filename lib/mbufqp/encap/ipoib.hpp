@@ -130,6 +130,7 @@ class IpoibPort {
     InlineHeader neighbour_header(const HeaderRequest& request, std::byte* out) const noexcept;
     Decapsulated receive_arp(const ReceiveRequest& request) noexcept;
     Decapsulated receive_neighbour(const ReceiveRequest& request, Decapsulated frame) noexcept;
+    bool is_own(const std::byte* hardware_address) const noexcept;
     bool learn(const std::byte* hardware_address, const ReceiveRequest& request, Mac& mac) noexcept;
     void write_ethernet_header(const ReceiveRequest& request, std::byte* out, bool multicast) const noexcept;
 

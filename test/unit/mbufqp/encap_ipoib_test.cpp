@@ -282,6 +282,19 @@ TEST(IpoibArp, ExchangeTeachesBothSidesTheirGids) {
     EXPECT_EQ(answered.frame, frame(alice_mac, bob_mac, 0x0806, ethernet_arp(2, bob_mac, alice_mac)));
 }
 
+TEST(IpoibArp, ReplyNamesItsTargetThoughBothPortsHaveOneQpn) {
+    // Every host's first UD QP has the same number.
+    const UdAddress twin{alice.qpn, bob.lid};
+    const Mac twin_mac = mac_of(twin);
+    IpoibPort a{config(alice, alice_gid)}, b{config(twin, bob_gid)};
+    const Bytes made = frame(alice_mac, twin_mac, 0x0806, ethernet_arp(2, twin_mac, alice_mac));
+    // Alice's GID is not known: her address leaves with zeros for it.
+    EXPECT_EQ(receive(a, send(b, made).payload, twin).frame, made);
+    EXPECT_EQ(a.hardware_address(reinterpret_cast<const std::byte*>(twin_mac.data())),
+              b.hardware_address(reinterpret_cast<const std::byte*>(twin_mac.data())))
+        << "the sender's GID is remembered, not the target's";
+}
+
 TEST(IpoibArp, SenderThatNobodyCouldAnswerIsRefused) {
     const IpoibPort port{config()};
     EXPECT_EQ(
