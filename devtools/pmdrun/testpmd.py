@@ -27,22 +27,27 @@ class Testpmd:
     hca_ports: the ports of the software HCA, as `swhca run --port` takes them.
     vdevs: EAL --vdev values. args: testpmd's own arguments.
     pci: EAL -a values for net/mlx5 (pmdrun.mlx5), instead of vdevs.
-    primary: a Testpmd that runs on net/mlx5; this one becomes its secondary process, in its namespaces.
+    primary: a Testpmd; this one becomes its secondary process, in its namespaces. On net_stride it needs no ports
+    (hca_ports) and no vdevs of its own. lcores: EAL --lcores; processes must not share any.
+    control: where the software HCA takes faults (`swhca fault`).
     """
 
     def __init__(self, build, hca_ports, vdevs, args=(), *, eal=(), memory_mib=160, start_timeout_s=60,
-                 memory_args=None, environment=None, pci=(), primary=None):
+                 memory_args=None, environment=None, pci=(), primary=None, lcores=None,
+                 control=None):
         self.report = {}
         self.output = b""
         self._report_file = tempfile.NamedTemporaryFile(prefix="swhca-report-", suffix=".json")
         namespaces = ["nsenter", "-t", str(primary.pid), "--net", "--mount"] if primary else []
         engine = "manual" if primary else f"cpu={machine.engine_cpu()}"  # the primary's moves the packets
-        command = [*namespaces, f"{build}/app/swhca/swhca", "run", "--engine", engine, "--idle", "--report", self._report_file.name]
+        hca = [f"{build}/app/swhca/swhca", "run", "--engine", engine, "--idle", "--report", self._report_file.name]
+        hca += ["--control", control] if control else []
         for port in hca_ports:
-            command += ["--port", port]
+            hca += ["--port", port]
         companions = "--pci" if primary else "--netdev"
-        command += [*([companions] if pci else []), "--", "dpdk-testpmd", "--lcores", machine.lcore_map(),
-                    "--file-prefix", f"stride{os.getpid()}", "--proc-type", "secondary" if primary else "primary"]
+        hca += [*([companions] if pci else []), "--"]
+        command = [*namespaces, *hca, "dpdk-testpmd", "--lcores", lcores or machine.lcore_map(),
+                   "--file-prefix", f"stride{os.getpid()}", "--proc-type", "secondary" if primary else "primary"]
         command += memory_args if memory_args is not None else machine.memory_args(memory_mib)
         command += [word for address in pci for word in ("-a", address)]
         command += [] if pci else ["--no-pci", "-d", "librte_net_stride.so"]
@@ -151,6 +156,10 @@ class Testpmd:
         with open(self._report_file.name, encoding="utf-8") as report:
             text = report.read()
         self.report = json.loads(text) if text else {}
+
+    def kill(self):
+        """Ends it in the middle of whatever it does."""
+        self._kill()
 
     def text(self):
         """Everything printed so far."""

@@ -43,7 +43,7 @@ class Forwarding:
     """
 
     def __init__(self, capture, *args, mode="io", queues=1, burst=32, longest=LONGEST_IP_FRAME, wire_in="", wire_out="",
-                 driver_args="", eal=(), mlx5_args=None, memory_args=None):
+                 driver_args="", eal=(), mlx5_args=None, memory_args=None, control=None):
         self._folder = tempfile.TemporaryDirectory(prefix="stride-test-")
         self.out = pathlib.Path(self._folder.name) / "out.pcap"
         self.expected = capture_size(capture)[0]
@@ -53,7 +53,7 @@ class Forwarding:
             BUILD,
             [f"mlx5_0,wire=pcap,in={capture},patience=20000{wire_in}", f"mlx5_1,wire=pcap,out={self.out}{wire_out}"],
             vdevs if mlx5_args is None else [], pci=[] if mlx5_args is None else mlx5.allow(mlx5_args),
-            memory_args=memory_args, args=
+            memory_args=memory_args, control=control, args=
             [f"--forward-mode={mode}", f"--rxq={queues}", f"--txq={queues}", f"--burst={burst}", "--total-num-mbufs=8192",
              f"--max-pkt-len={longest}", f"--mbuf-size={mbuf_bytes}", *args],
             eal=eal, memory_mib=160 if mbuf_bytes <= 4096 else 640)

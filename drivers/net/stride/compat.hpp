@@ -28,11 +28,13 @@ int stats_get(rte_eth_dev* dev, rte_eth_stats* stats, QueueStats* queues) noexce
 /// Packet types reported; `count` of them before RTE_PTYPE_UNKNOWN.
 const std::uint32_t* packet_types(std::size_t& count) noexcept;
 
+/// `Stats` is called as stats_get is.
+template <auto Stats>
 inline void set_versioned_ops(eth_dev_ops& ops) noexcept {
 #if RTE_VERSION >= RTE_VERSION_NUM(25, 11, 0, 0)
-    ops.stats_get = stats_get;
+    ops.stats_get = Stats;
 #else
-    ops.stats_get = [](rte_eth_dev* dev, rte_eth_stats* stats) { return stats_get(dev, stats, stats); };
+    ops.stats_get = [](rte_eth_dev* dev, rte_eth_stats* stats) { return Stats(dev, stats, stats); };
 #endif
 #if RTE_VERSION >= RTE_VERSION_NUM(24, 3, 0, 0)
     ops.dev_supported_ptypes_get = [](rte_eth_dev*, std::size_t* count) { return packet_types(*count); };

@@ -4,6 +4,7 @@
 #include "ops.hpp"
 
 #include "base/log.hpp"
+#include "requests.hpp"
 
 #include <algorithm>
 
@@ -56,6 +57,22 @@ void show_queues(rte_eth_dev* dev, const Port& port, bool running) noexcept {
         dev->data->tx_queue_state[slot->id] =
             running && !slot->deferred ? RTE_ETH_QUEUE_STATE_STARTED : RTE_ETH_QUEUE_STATE_STOPPED;
     }
+}
+
+/// To the secondary processes, whose bursts run on what is shown.
+void share_queues(const Port& port) noexcept {
+    if (port.shared->window == nullptr) return;
+    for (const auto& slot : port.rxqs)
+        if (!slot->deferred) port.shared->rxqs[slot->id].show(slot->running->queue.get());
+    for (const auto& slot : port.txqs)
+        if (!slot->deferred) port.shared->txqs[slot->id].show(slot->running->queue.get());
+}
+
+void withdraw_queues(Port& port) noexcept {
+    for (const auto& slot : port.rxqs)
+        if (slot) port.shared->rxqs[slot->id].withdraw();
+    for (const auto& slot : port.txqs)
+        if (slot) port.shared->txqs[slot->id].withdraw();
 }
 
 Status check_queues(const Port& port) {
@@ -135,6 +152,7 @@ int dev_start(rte_eth_dev* dev) noexcept {
     }
     choose_bursts(dev, port);
     show_queues(dev, port, true);
+    share_queues(port);
     log_geometry(port);
     link_update(dev, 0);
     return 0;
@@ -147,23 +165,27 @@ int dev_stop(rte_eth_dev* dev) noexcept {
     dev->tx_pkt_burst = rte_eth_pkt_burst_dummy;
     dev->intr_handle = nullptr;
     show_queues(dev, port, false);
+    withdraw_queues(port);
     stop_queues(port);
     return 0;
 }
 
 int dev_close(rte_eth_dev* dev) noexcept {
-    if (rte_eal_process_type() != RTE_PROC_PRIMARY) return 0;
-    auto* const shared = static_cast<PortPrivate*>(dev->data->dev_private);
-    if (shared == nullptr || shared->port == nullptr) return 0;
-    Port& port = *shared->port;
+    auto* const own = static_cast<PortPrivate*>(dev->data->dev_private);
+    if (own == nullptr || own->port == nullptr) return 0;
+    Port& port = *own->port;
     dev_stop(dev);
     for (std::uint16_t i = 0; i < port.rxqs.size(); ++i)
         rx_queue_release(dev, i);
     for (std::uint16_t i = 0; i < port.txqs.size(); ++i)
         tx_queue_release(dev, i);
+    admit_questions(dev->data->port_id, nullptr);
     dev->data->mac_addrs = nullptr; // part of dev_private, which ethdev frees
-    shared->port = nullptr;
+    own->port = nullptr;
+    own->shared = nullptr;
     delete &port;
+    // Its send queues may have had the last packets of a port that was closed before.
+    mprq::free_buffers_of_the_gone();
     return 0;
 }
 

@@ -58,7 +58,7 @@ eth_dev_ops make_ops() noexcept {
 
     ops.link_update = link_update;
     ops.mtu_set = mtu_set;
-    set_versioned_ops(ops);
+    set_versioned_ops<stats_get>(ops);
     return ops;
 }
 

@@ -14,6 +14,7 @@
 #include "mbufqp/tx_queue.hpp"
 #include "mprq/rx_queue.hpp"
 #include "receive_ring.hpp"
+#include "shared.hpp"
 #include "steering.hpp"
 
 #include <array>
@@ -25,7 +26,6 @@
 
 namespace stride::pmd {
 
-inline constexpr std::uint16_t max_queues = 256;
 inline constexpr std::uint16_t max_macs = 64;
 /// Ethernet header and two VLAN tags: what a frame has beyond the MTU. No FCS.
 inline constexpr std::uint32_t frame_overhead_bytes = 14 + 2 * 4;
@@ -84,16 +84,22 @@ struct TxSlot {
 
 /// Process-local state of a port; control thread, except where `mutex` is named.
 struct Port {
-    Port(rte_eth_dev_data* shared, Args arguments, std::shared_ptr<ibv::Device> opened)
-        : data{shared}
+    Port(rte_eth_dev_data* of_ethdev, PortSharedPtr of_processes, Args arguments,
+         std::shared_ptr<ibv::Device> opened)
+        : data{of_ethdev}
+        , shared{std::move(of_processes)}
         , args{std::move(arguments)}
         , device{std::move(opened)}
-        , keys{device, mbufqp::resolve_eal_memory, nullptr}
+        , keys{device, mbufqp::resolve_eal_memory, nullptr, &shared->key_generation}
         , memory{keys} {}
+    ~Port() { UarPages::release(device.get()); }
+    Port(const Port&) = delete;
+    Port& operator=(const Port&) = delete;
 
     std::uint32_t wanted_frame_bytes() const noexcept { return data->mtu + frame_overhead_bytes; }
 
     rte_eth_dev_data* data;
+    PortSharedPtr shared; ///< first: bursts of other processes see it last
     Args args;
     std::shared_ptr<ibv::Device> device;
     ibv::KeyTable keys;
@@ -113,7 +119,8 @@ struct Port {
 
 /// dev_private. Shared memory: nothing here but what any process may read.
 struct PortPrivate {
-    Port* port; ///< of the primary process
+    Port* port;         ///< of the primary process
+    PortShared* shared; ///< nullptr: the port is closed
     rte_ether_addr macs[max_macs];
 };
 

@@ -2,6 +2,10 @@
 // From --vdev=net_stride0,ibdev=... to an ethdev port, and back.
 #include "log.hpp"
 #include "ops.hpp"
+#include "requests.hpp"
+#include "secondary.hpp"
+
+#include <rte_malloc.h>
 
 #include <cstring>
 
@@ -29,8 +33,45 @@ Result<rte_ether_addr> address_of(const ibv::Device& device) {
     return address;
 }
 
+/// Rings and doorbell records where all processes see them.
+void* allocate_ring(std::size_t bytes, void*) {
+    constexpr std::size_t page_bytes = Window::page_bytes;
+    return rte_zmalloc("stride_ring", (bytes + page_bytes - 1) & -page_bytes, page_bytes);
+}
+void release_ring(void* memory, void*) { rte_free(memory); }
+
+/// Whether secondary processes may use the port, and what they need to know.
+void invite_secondaries(rte_eth_dev* dev) {
+    Port& port = port_of(dev);
+    PortShared& shared = *port.shared;
+    // As ethdev does before it asks.
+    constexpr rte_eth_desc_lim any{.nb_max = UINT16_MAX,
+                                   .nb_min = 0,
+                                   .nb_align = 1,
+                                   .nb_seg_max = UINT16_MAX,
+                                   .nb_mtu_seg_max = UINT16_MAX};
+    shared.info.rx_desc_lim = shared.info.tx_desc_lim = any;
+    dev_infos_get(dev, &shared.info);
+    shared.bind_ops_index = bind_ops_index();
+    for (std::uint16_t queue = 0; queue < max_queues; ++queue) {
+        shared.rxqs[queue].port_id = shared.txqs[queue].port_id = dev->data->port_id;
+        shared.rxqs[queue].id = shared.txqs[queue].id = queue;
+    }
+    Status possible = is_encapsulated(port.args.encap)
+                          ? Status{Error{ENOTSUP, "its frames travel in an encap"}}
+                          : answer_secondaries();
+    if (possible) possible = Window::open(nullptr);
+    if (possible) {
+        shared.window = Window::base();
+        admit_questions(dev->data->port_id, &port);
+        return;
+    }
+    shared.why_not[possible.error().what.copy(shared.why_not, sizeof shared.why_not - 1)] = '\0';
+}
+
 Result<rte_eth_dev*> allocate(rte_vdev_device* vdev, Args args) {
-    auto device = ibv::Device::open(args.ibdev, args.port);
+    const ibv::RingMemory rings{allocate_ring, release_ring, nullptr};
+    auto device = ibv::Device::open(args.ibdev, args.port, &rings);
     if (!device) return device.take_error();
     std::unique_ptr<IpoibInterface> ipoib;
     if (auto status = choose_encap(args, device.value(), ipoib); !status) return status.take_error();
@@ -40,33 +81,37 @@ Result<rte_eth_dev*> allocate(rte_vdev_device* vdev, Args args) {
     if (!mac) return mac.take_error();
     if (vdev->device.numa_node == SOCKET_ID_ANY) vdev->device.numa_node = device.value()->numa_node();
 
+    PortSharedPtr shared{PortShared::create()};
+    if (!shared) return Error{ENOMEM, "no memory for what processes share of the port"};
     rte_eth_dev* const dev = rte_eth_vdev_allocate(vdev, sizeof(PortPrivate));
     if (dev == nullptr) return Error{ENOMEM, "no room for another ethdev port"};
     rte_eth_dev_data* const data = dev->data;
-    auto* const shared = static_cast<PortPrivate*>(data->dev_private);
-    shared->port = new Port{data, std::move(args), std::move(device).value()};
-    shared->port->ipoib = std::move(ipoib);
-    shared->macs[0] = mac.value();
-    data->mac_addrs = shared->macs;
+    auto* const own = static_cast<PortPrivate*>(data->dev_private);
+    own->shared = shared.get();
+    own->port = new Port{data, std::move(shared), std::move(args), std::move(device).value()};
+    own->port->ipoib = std::move(ipoib);
+    own->macs[0] = mac.value();
+    data->mac_addrs = own->macs;
     data->dev_flags |= RTE_ETH_DEV_AUTOFILL_QUEUE_XSTATS;
     data->mtu = RTE_ETHER_MTU;
     data->dev_flags |= RTE_ETH_DEV_INTR_LSC | RTE_ETH_DEV_INTR_RMV;
     set_queue_ops(dev);
-    if (auto status = shared->port->interrupts.open(dev); !status) {
+    if (auto status = own->port->interrupts.open(dev); !status) {
         dev_close(dev);
         rte_eth_dev_release_port(dev);
         return status.take_error();
     }
+    invite_secondaries(dev);
     return dev;
 }
 
 int probe(rte_vdev_device* vdev) noexcept {
     set_log_sink(log_to_rte);
     const char* const name = rte_vdev_device_name(vdev);
-    if (rte_eal_process_type() != RTE_PROC_PRIMARY)
-        return refuse(name,
-                      {ENOTSUP, "a secondary process cannot use the port: its rings are in memory of the "
-                                "primary alone, and packets freed call the primary's code; use it there"});
+    if (rte_eal_process_type() == RTE_PROC_SECONDARY) {
+        auto status = attach_secondary(vdev);
+        return status ? 0 : refuse(name, status.error());
+    }
     const char* const text = rte_vdev_device_args(vdev);
     auto args = parse_args(text != nullptr ? text : "");
     if (!args) return refuse(name, args.error());
@@ -81,6 +126,7 @@ int probe(rte_vdev_device* vdev) noexcept {
 }
 
 int remove(rte_vdev_device* vdev) noexcept {
+    if (rte_eal_process_type() == RTE_PROC_SECONDARY) return detach_secondary(vdev);
     rte_eth_dev* const dev = rte_eth_dev_allocated(rte_vdev_device_name(vdev));
     if (dev == nullptr) return 0; // closed already
     if (const int code = dev_close(dev); code != 0) return code;
@@ -91,6 +137,9 @@ constexpr rte_vdev_driver make_driver() noexcept {
     rte_vdev_driver driver{};
     driver.probe = probe;
     driver.remove = remove;
+    // The device takes virtual addresses; with physical ones pages of a WQE buffer lie about, and packets are
+    // copied, for another driver may be given them.
+    driver.drv_flags = RTE_VDEV_DRV_NEED_IOVA_AS_VA;
     return driver;
 }
 

@@ -20,8 +20,11 @@ constexpr std::uint32_t min_log_wqe_bytes = 14;
 /// libmlx5 makes no ring smaller than 64 bytes, four WQEs of one segment.
 constexpr std::uint32_t min_wqes = 4;
 
+/// What queues of lib/mprq call their owner with; only the primary process has a slot.
+RxSlot& slot_of(void* context) noexcept { return *static_cast<SharedRxq*>(context)->slot; }
+
 Result<mprq::RegisteredMemory> register_memory(void* context, void* base, std::size_t bytes) {
-    const RxSlot& slot = *static_cast<RxSlot*>(context);
+    const RxSlot& slot = slot_of(context);
     auto key =
         ibv::MemoryKey::register_range(slot.port->device, {reinterpret_cast<std::uintptr_t>(base), bytes});
     if (!key) return key.take_error();
@@ -30,7 +33,7 @@ Result<mprq::RegisteredMemory> register_memory(void* context, void* base, std::s
 }
 
 be32 lkey_of(void* context, std::uintptr_t address) noexcept {
-    ibv::KeyCache& keys = *static_cast<RxSlot*>(context)->keys;
+    ibv::KeyCache& keys = *slot_of(context).keys;
     keys.begin_burst();
     return keys.lkey(address);
 }
@@ -43,18 +46,18 @@ bool log_failure(const RxSlot& slot, const Status& status) noexcept {
 }
 
 bool reset_wq(void* context) noexcept {
-    RxSlot& slot = *static_cast<RxSlot*>(context);
+    RxSlot& slot = slot_of(context);
     return log_failure(slot, slot.running->rq.reset());
 }
 
 void spare_low(void* context) noexcept {
-    RxSlot& slot = *static_cast<RxSlot*>(context);
+    RxSlot& slot = slot_of(context);
     slot.spare_low = true;
     slot.port->interrupts.tell_spare_low();
 }
 
 bool ready_wq(void* context) noexcept {
-    RxSlot& slot = *static_cast<RxSlot*>(context);
+    RxSlot& slot = slot_of(context);
     return log_failure(slot, slot.running->rq.make_ready());
 }
 
@@ -104,7 +107,14 @@ mprq::RxQueueConfig config_of(RxSlot& slot) noexcept {
     config.timestamp_offset = slot.timestamp_offset;
     config.timestamp_flag = slot.timestamp_flag;
     if (slot.port->ipoib) config.offloads |= mprq::RxOffload::datagram;
-    config.owner = {&slot, register_memory, lkey_of, reset_wq, ready_wq, spare_low};
+    SharedRxq& shared = slot.port->shared->rxqs[slot.id];
+    shared.slot = &slot;
+    config.owner = {&shared,
+                    register_memory,
+                    SharedCalls::of(SharedCall::lkey_of, lkey_of),
+                    SharedCalls::of(SharedCall::reset_wq, reset_wq),
+                    SharedCalls::of(SharedCall::ready_wq, ready_wq),
+                    SharedCalls::of(SharedCall::spare_low, spare_low)};
     return config;
 }
 

@@ -7,6 +7,8 @@
 #include <rte_cycles.h>
 #include <rte_errno.h>
 
+#include <bit>
+
 namespace stride::pmd {
 namespace {
 
@@ -20,13 +22,16 @@ void drain(mbufqp::TxQueue& queue) noexcept {
         rte_delay_us_sleep(drain_round_us);
 }
 
+/// What queues of lib/mbufqp call their owner with; only the primary process has a slot.
+TxSlot& slot_of(void* context) noexcept { return *static_cast<SharedTxq*>(context)->slot; }
+
 bool find_key(void* context, std::uintptr_t address, ibv::KeyEntry& entry) noexcept {
-    const TxSlot& slot = *static_cast<TxSlot*>(context);
+    const TxSlot& slot = slot_of(context);
     return slot.port->keys.find_or_log(address, entry, "net_stride txq", slot.id);
 }
 
 bool recover_qp(void* context) noexcept {
-    TxSlot& slot = *static_cast<TxSlot*>(context);
+    TxSlot& slot = slot_of(context);
     if (slot.stopped) return false;
     const auto status = slot.running->qp.recover();
     if (!status)
@@ -51,21 +56,41 @@ mbufqp::TxFeatures features_of(const Port& port) noexcept {
     return canonical(features & mbufqp::encap_features(port.args.encap));
 }
 
-mbufqp::TxQueueConfig config_of(TxSlot& slot, const RunningTxq& running) noexcept {
+/// The doorbell register where secondary processes have it too; if it can't be there, the library's.
+std::byte* shared_doorbell(SharedTxq& shared, const Port& port, const ibv::TxQp& qp) {
+    std::byte* const own = qp.ring().doorbell;
+    shared.uar = {};
+    if (port.shared->window == nullptr) return own;
+    auto uar = UarPages::place(port.device.get(), port.device->context()->cmd_fd, qp.uar_offset());
+    if (!uar) {
+        log_line(LogLevel::warning, "port %u txq %u: secondary processes cannot send: %s", shared.port_id,
+                 shared.id, uar.error().what.c_str());
+        return own;
+    }
+    shared.uar = uar.value();
+    return Window::uar_page(shared.uar.slot) + std::bit_cast<std::uintptr_t>(own) % Window::page_bytes;
+}
+
+mbufqp::TxQueueConfig config_of(TxSlot& slot, const RunningTxq& running) {
     Port& port = *slot.port;
+    SharedTxq& shared = port.shared->txqs[slot.id];
+    shared.slot = &slot;
     mbufqp::TxQueueConfig config;
     config.sq = running.qp.ring();
+    config.sq.doorbell = shared_doorbell(shared, port, running.qp);
     config.cq = running.cq.ring();
     config.mbufs = slot.descriptors;
     config.features = features_of(port);
     if (!is_encapsulated(port.args.encap)) config.min_inline_bytes = port.device->caps().min_inline_bytes;
     config.encap = mbufqp::encap_shape_of(port.args.encap);
+    if (port.shared->window != nullptr)
+        config.encap.has_header = SharedCalls::of(SharedCall::has_header, config.encap.has_header);
     config.encap_context = encap_context(port);
     config.inline_max_bytes = port.args.inline_threshold_bytes.value_or(0);
     config.max_frame_bytes = max_sent_bytes(port);
     config.max_tso_bytes = port.device->caps().max_tso_bytes;
-    config.keys = {find_key, &slot, port.keys.generation_word()};
-    config.recovery = {recover_qp, &slot};
+    config.keys = {SharedCalls::of(SharedCall::find_key, find_key), &shared, port.keys.generation_word()};
+    config.recovery = {SharedCalls::of(SharedCall::recover_qp, recover_qp), &shared};
     config.socket = slot.socket;
     return config;
 }
