@@ -121,6 +121,25 @@ class TwoProcesses(SharedMemory):
                 self.assertEqual(forwarding.missing_mbufs(), 0)
             self.assertEqual(forwarding.report["broken_rules"], {})
 
+    def test_queue_restart(self):
+        """the primary stops and starts single queues that a second process polls and sends on"""
+        with self.primary(wire_in=",loop=0,rate=20000", driver_args=ATTACH) as forwarding:
+            primary = forwarding.testpmd
+            with self.secondary(forwarding) as secondary:
+                secondary.command_output("start")
+                for queue in ("0 rxq 1", "1 txq 1") * 3:
+                    self.wait_for_frames(forwarding, secondary, primary.stats(1)["TX-packets"] + 300)
+                    primary.command_output(f"port {queue} stop")
+                    time.sleep(0.05)  # what was received last is sent yet
+                    stopped = primary.stats(1)["TX-packets"]
+                    time.sleep(0.05)
+                    self.assertEqual(primary.stats(1)["TX-packets"], stopped, f"{queue} goes on")
+                    primary.command_output(f"port {queue} start")
+                self.wait_for_frames(forwarding, secondary, primary.stats(1)["TX-packets"] + 300)
+                secondary.command_output("stop")
+            self.assertEqual(forwarding.missing_mbufs(), 0)
+        self.assertEqual(forwarding.report["broken_rules"], {})
+
     def test_recovery(self):
         """queues that fail under a second process recover, by the primary's hand"""
         control = str(self.folder / "control")
