@@ -231,8 +231,9 @@ int BindPool::create(rte_mempool* pool) noexcept {
 void BindPool::destroy(rte_mempool* pool) noexcept {
     BindPool* data = std::exchange(reinterpret_cast<BindPool*&>(pool->pool_data), nullptr);
     if (data == nullptr) return;
+    StridePool::memory_goes(*data);
     while (StridePool* claimer = data->claimers_)
-        if (data->claimers_ = claimer->next_claimer; !claimer->memory_gone())
+        if (data->claimers_ = claimer->next_claimer; !claimer->forget_memory())
             log_line(LogLevel::error, "pool %s is freed while a receive queue runs on it", pool->name);
     rte_free(data->stack_);
     rte_free(data->owner_);

@@ -88,6 +88,14 @@ inline std::uint64_t checksum_flags(const mlx5_cqe64& cqe) noexcept {
     return static_cast<std::uint64_t>(mlx5::checksum_bits(cqe)) << shift;
 }
 
+/// What an application's mark is as a flow tag: 0 is no mark, and one value is a flag without a number (so
+/// does net/mlx5, mlx5_flow_mark_set).
+struct MarkTag {
+    static constexpr std::uint32_t flag = 0xffffff;
+    static constexpr std::uint32_t max_mark = flag - 2;
+    static constexpr std::uint32_t of(std::uint32_t mark) noexcept { return mark + 1; }
+};
+
 /// Who sent a datagram, as a burst leaves it in an mbuf's tx_offload for whoever takes the GRH area off (and
 /// zeroes the field again).
 struct DatagramSource {
@@ -145,6 +153,12 @@ template <RxOffloads::Bits Offloads>
         if (mlx5::vlan_stripped(cqe)) flags |= RTE_MBUF_F_RX_VLAN | RTE_MBUF_F_RX_VLAN_STRIPPED;
     }
     if constexpr (on.has(RxOffload::datagram)) m->tx_offload = DatagramSource::of(cqe).packed();
+    if constexpr (on.has(RxOffload::mark)) {
+        const std::uint32_t tag = mlx5::flow_tag(cqe);
+        m->hash.fdir.hi = tag - 1;
+        if (tag != 0) flags |= RTE_MBUF_F_RX_FDIR;
+        if (tag != 0 && tag != MarkTag::flag) flags |= RTE_MBUF_F_RX_FDIR_ID;
+    }
     fill_mbuf(m, rearm, flags, type_and_length, length_tag_hash);
 }
 

@@ -37,14 +37,18 @@ bool refill_reserve(RxQueueState& queue) noexcept {
 /// The application keeps more and more: its last chance before packets are copied.
 [[gnu::cold]] static void tell_spare_low(RxQueueState& queue) noexcept {
     const RxQueueOwner& owner = queue.config.owner;
+    StridePool& pool = *queue.striding.pool;
+    pool.collect_all();
+    if (pool.spare() >= queue.spare_low.load(std::memory_order_relaxed)) return;
     if (queue.spare_low.exchange(0, std::memory_order_relaxed) != 0 && owner.spare_low != nullptr)
         owner.spare_low(owner.context);
 }
 
 void find_replacement(RxQueueState& queue) noexcept {
     if (queue.always_copy) return;
-    queue.hot.replacement = queue.striding.pool->take();
-    if (queue.striding.pool->spare() < queue.spare_low.load(std::memory_order_relaxed)) [[unlikely]]
+    StridePool& pool = *queue.striding.pool;
+    queue.hot.replacement = pool.take();
+    if (pool.spare() < queue.spare_low.load(std::memory_order_relaxed)) [[unlikely]]
         tell_spare_low(queue);
 }
 
@@ -121,7 +125,7 @@ void enter_wqe(RxQueueState& queue) noexcept {
 /// The buffer to post in place of the current one: itself, if no packet holds it, else the replacement.
 static WqeBuffer* next_buffer(RxQueueState& queue) noexcept {
     RxHot& hot = queue.hot;
-    if (hot.attached == 0 || StridePool::settle(hot.buffer, hot.attached)) return hot.buffer;
+    if (hot.attached == 0 || queue.striding.pool->settle(hot.buffer, hot.attached)) return hot.buffer;
     queue.striding.pool->mark_posted();
     return std::exchange(hot.replacement, nullptr); // there is one, or nothing would have been attached
 }

@@ -109,6 +109,7 @@ Status start_striding(RxQueueState& queue) {
     StridingRing& ring = queue.striding;
     for (std::uint32_t slot = 0; slot < ring.rq.size.entries(); ++slot)
         mlx5::prepare_striding_wqe(ring.rq, slot, ring.geometry.wqe_bytes(), ring.pool->lkey());
+    ring.pool->collect_all();
     for (std::uint32_t slot = 0; slot < ring.geometry.posted_wqes(); ++slot) {
         WqeBuffer* buffer = ring.pool->take();
         if (buffer == nullptr) // cannot be: buffers held are never more than the spare ones
@@ -138,7 +139,7 @@ void stop_striding(RxQueueState& queue) noexcept {
             const std::uint32_t seen = buffer == hot.buffer ? hot.consumed : 0;
             queue.bound->repair(*buffer, seen, hot.map.strides() - seen);
         }
-        if (buffer != hot.buffer || hot.attached == 0 || StridePool::settle(buffer, hot.attached))
+        if (buffer != hot.buffer || hot.attached == 0 || ring.pool->settle(buffer, hot.attached))
             ring.pool->unpost(buffer);
     }
     if (hot.replacement != nullptr) ring.pool->give_back(std::exchange(hot.replacement, nullptr));
@@ -215,6 +216,9 @@ Status make_buffers(RxQueueState& queue) {
     hot.log_strides_per_share =
         std::min(static_cast<std::uint32_t>(std::bit_width(needed)) - 1, queue.striding.geometry.log_strides);
     config.shares_per_wqe = config.strides_per_wqe >> hot.log_strides_per_share;
+    hot.stride_a_packet =
+        hot.log_strides_per_share == 0 &&
+        hot.max_frame_bytes + hot.map.shift_bytes() + RTE_PKTMBUF_HEADROOM <= hot.map.stride_bytes();
     Result<StridePool*> pool = StridePool::create(config);
     if (!pool) return pool.take_error();
     queue.striding.pool = pool.value();

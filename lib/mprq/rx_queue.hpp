@@ -31,6 +31,7 @@ enum class RxOffload : std::uint32_t {
     vlan_strip = 1U << 3, ///< the WQ strips; the tag is in the CQE
     keep_crc = 1U << 4,   ///< the WQ scatters the FCS: 4 bytes behind the data, not in pkt_len
     timestamp = 1U << 5,  ///< of the device's clock, in the mbuf's dynamic field
+    mark = 1U << 7,       ///< flow tags, with packet_type and checksum (which come with it): MarkTag
     datagram = 1U << 6,   ///< of a UD QP, single-packet queues: the sender is in tx_offload (DatagramSource)
 };
 using RxOffloads = Flags<RxOffload>;
@@ -195,8 +196,8 @@ class RxQueue {
 /// A process that did not make the queues uses them, or frees packets of theirs: enters what this library has
 /// in base/shared_calls.hpp.
 void enter_shared_calls() noexcept;
-/// Frees the WQE buffers of queues that are gone, if their last packet was freed since; at the latest an alarm
-/// does. Control thread of the process that made them.
+/// Frees the WQE buffers of queues that are gone, if their last packet was freed since; at the latest an
+/// alarm does. Control thread of the process that made them.
 void free_buffers_of_the_gone() noexcept;
 
 } // namespace stride::mprq

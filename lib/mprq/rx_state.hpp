@@ -57,6 +57,7 @@ struct alignas(64) RxHot {
     std::uint32_t bound_head_bytes{};        ///< bound: mbuf -> stride, in strides of colour 0
     std::uint32_t bound_colour_mask_bytes{}; ///< bound: stride n's colour moves it by n * 64 & mask
     std::uint32_t log_strides_per_share{};
+    bool stride_a_packet{}; ///< attached: any frame takes one stride, and leaves the next its headroom
     bool broken{}; ///< recovery failed: nothing comes until it is tried again, or the queue restarted
 
     alignas(64) mlx5::QuadLimits limits{};
@@ -118,6 +119,13 @@ inline RxQueueState& state_of(RxQueue& queue) noexcept { return static_cast<RxQu
 inline const RxQueueState& state_of(const RxQueue& queue) noexcept {
     return static_cast<const RxQueueState&>(queue);
 }
+
+/// With marks come packet types and checksums: four offloads are left to choose.
+inline constexpr RxOffloads::Bits with_mark =
+    (RxOffloads{RxOffload::mark} | RxOffload::packet_type | RxOffload::checksum).bits();
+inline constexpr unsigned marked_shift = 2;
+inline constexpr std::size_t marked_combinations = 1U << 4;
+static_assert(RxOffloads{RxOffload::rss_hash}.bits() == 1U << marked_shift);
 
 // Creation.
 

@@ -179,11 +179,20 @@ constexpr std::array<RxBurst, combinations> make_table(std::index_sequence<Bits.
     return {receive<static_cast<RxOffloads::Bits>(Bits)>...};
 }
 
+template <std::size_t... Choices>
+constexpr std::array<RxBurst, marked_combinations>
+make_marked_table(std::index_sequence<Choices...>) noexcept {
+    return {receive<with_mark | static_cast<RxOffloads::Bits>(Choices << marked_shift)>...};
+}
+
+constexpr auto marked_bursts = make_marked_table(std::make_index_sequence<marked_combinations>{});
 constexpr auto bursts = make_table(std::make_index_sequence<combinations>{});
 
 } // namespace
 
 RxBurst select_single_packet_burst(RxOffloads offloads) noexcept {
+    if (offloads.has(RxOffload::mark))
+        return marked_bursts[(offloads.bits() >> marked_shift) % marked_combinations];
     return bursts[offloads.bits() % combinations];
 }
 

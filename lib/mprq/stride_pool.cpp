@@ -6,9 +6,12 @@
 #include "base/shared_calls.hpp"
 #include "mprq/bind_pool.hpp"
 
+#include <rte_alarm.h>
 #include <rte_eal.h>
 #include <rte_malloc.h>
 
+#include <algorithm>
+#include <mutex>
 #include <new>
 #include <utility>
 
@@ -17,6 +20,15 @@ namespace {
 
 constexpr std::size_t cache_line_bytes = 64;
 std::atomic<std::uint32_t> pools_alive{0};
+
+/// Pools that were released while packets were out. Of the process that made them: they hold registrations.
+struct Released {
+    std::mutex lock{};
+    StridePool* first{};
+    bool alarm_set{}; ///< reap_again will come
+};
+Released released;
+constexpr std::uint64_t reap_interval_us = 100000;
 
 template <class T>
 T* allocate(std::size_t count, int socket_id) {
@@ -43,6 +55,7 @@ StridePool* StridePool::allocate_pool(int socket_id) noexcept {
 }
 
 Result<StridePool*> StridePool::create(const StridePoolConfig& config) {
+    reap();
     StridePool* pool = allocate_pool(config.socket_id);
     if (pool == nullptr) return Error{ENOMEM, "stride pool: no memory"};
     if (!pool->lay_out(config)) {
@@ -108,7 +121,10 @@ bool StridePool::lay_out(const StridePoolConfig& config) {
     buffers_ = allocate<WqeBuffer>(config.buffers, config.socket_id);
     shares_ = allocate<StrideShare>(std::size_t{config.buffers} * config.shares_per_wqe, config.socket_id);
     spare_ = allocate<WqeBuffer*>(config.buffers, config.socket_id);
-    if (data_ == nullptr || buffers_ == nullptr || shares_ == nullptr || spare_ == nullptr) return false;
+    counts_ = FreeCounts::create(config.buffers, config.socket_id);
+    if (data_ == nullptr || buffers_ == nullptr || shares_ == nullptr || spare_ == nullptr ||
+        counts_ == nullptr)
+        return false;
     buffer_count_ = config.buffers;
     for (std::uint32_t n = config.buffers; n-- > 0;) {
         lay_out_buffer(buffers_[n], config, n);
@@ -120,8 +136,9 @@ bool StridePool::lay_out(const StridePoolConfig& config) {
 void StridePool::lay_out_buffer(WqeBuffer& buffer, const StridePoolConfig& config, std::uint32_t index) {
     std::byte* start = data_ + index * pitch_bytes_;
     new (&buffer) WqeBuffer;
-    buffer.credits.store(posted_credits, std::memory_order_relaxed);
     buffer.pool = this;
+    buffer.counts = counts_;
+    buffer.number = index;
     buffer.strides = start + (pitch_bytes_ - config.wqe_bytes);
     buffer.iova = rte_mem_virt2iova(buffer.strides);
     iova_contiguous_ = iova_contiguous_ && one_iova_range(start, pitch_bytes_);
@@ -136,15 +153,52 @@ void StridePool::lay_out_buffer(WqeBuffer& buffer, const StridePoolConfig& confi
 }
 
 void StridePool::release() noexcept {
-    if (bind_ != nullptr) {
-        orphaned_.store(true); // before looking who came home; bring_home does it the other way round
-        while (spare_count_ != 0)
-            bind_->give_back(*spare_[--spare_count_]);
-        return_homecomers();
-        for (std::uint32_t n = 0; n < buffer_count_; ++n)
-            split_up(buffers_[n]);
-    }
+    if (bind_ != nullptr) release_bound();
     let_go();
+    const std::scoped_lock locked{released.lock};
+    next_released_ = std::exchange(released.first, this);
+    reap_locked();
+}
+
+void StridePool::release_bound() noexcept {
+    orphaned_.store(true); // before looking who came home; bring_home does it the other way round
+    while (spare_count_ != 0)
+        bind_->give_back(*spare_[--spare_count_]);
+    return_homecomers();
+    for (std::uint32_t n = 0; n < buffer_count_; ++n)
+        split_up(buffers_[n]);
+}
+
+void StridePool::reap() noexcept {
+    const std::scoped_lock locked{released.lock};
+    reap_locked();
+}
+
+void StridePool::reap_locked() noexcept {
+    for (StridePool** at = &released.first; *at != nullptr;) {
+        StridePool* const pool = *at;
+        if (pool->bind_ == nullptr) pool->collect_all(); // bound buffers come home without being looked for
+        if (pool->away_.load(std::memory_order_acquire) != 0) {
+            at = &pool->next_released_;
+            continue;
+        }
+        *at = pool->next_released_;
+        pool->destroy();
+    }
+    if (released.first == nullptr || released.alarm_set) return;
+    released.alarm_set = rte_eal_alarm_set(reap_interval_us, reap_again, nullptr) == 0;
+}
+
+/// EAL's alarm: nobody may make or release another pool. It waits for no lock: whoever has it may wait for
+/// EAL's interrupt thread, which this is.
+void StridePool::reap_again(void*) noexcept {
+    const std::unique_lock locked{released.lock, std::try_to_lock};
+    if (!locked) {
+        rte_eal_alarm_set(reap_interval_us, reap_again, nullptr);
+        return;
+    }
+    released.alarm_set = false;
+    reap_locked();
 }
 
 /// Gives back of a buffer that packets hold what is home. No WQE is posted any more, so that its credits are
@@ -165,21 +219,28 @@ void StridePool::return_homecomers() noexcept {
         bind_->give_back(*std::exchange(buffer, buffer->next_home));
 }
 
-bool StridePool::memory_gone() noexcept {
-    if (!orphaned_) return false;
-    bind_ = nullptr;
-    destroy();
-    return true;
+void StridePool::memory_goes(const BindPool& bind) noexcept {
+    const std::scoped_lock locked{released.lock};
+    for (StridePool** at = &released.first; *at != nullptr;) {
+        StridePool* const pool = *at;
+        if (pool->bind_ != &bind) {
+            at = &pool->next_released_;
+            continue;
+        }
+        *at = pool->next_released_;
+        pool->destroy();
+    }
 }
 
-/// Only the process that made the pool can deregister its memory.
-void StridePool::last_let_go() noexcept {
-    if (rte_eal_process_type() == RTE_PROC_PRIMARY) destroy();
+bool StridePool::forget_memory() noexcept {
+    bind_ = nullptr;
+    return orphaned_;
 }
 
 void StridePool::destroy() noexcept {
     if (bind_ != nullptr) bind_->strike(*this);
     void* const parts[] = {data_, buffers_, shares_, spare_};
+    FreeCounts::destroy(counts_);
     this->~StridePool(); // deregisters, while the memory is still there
     for (void* part : parts)
         rte_free(part);
@@ -187,16 +248,26 @@ void StridePool::destroy() noexcept {
     pools_alive.fetch_sub(1, std::memory_order_relaxed);
 }
 
-std::uint32_t StridePool::alive() noexcept { return pools_alive.load(std::memory_order_relaxed); }
-
-void StridePool::enter_shared_calls() noexcept {
-    SharedCalls::of(SharedCall::packet_freed, packet_freed);
+std::uint32_t StridePool::alive() noexcept {
+    reap();
+    return pools_alive.load(std::memory_order_relaxed);
 }
 
-void StridePool::packet_freed(void*, void* share_of_packet) noexcept {
-    auto* share = static_cast<StrideShare*>(share_of_packet);
-    rte_mbuf_ext_refcnt_set(&share->info, 1);
-    packets_freed(share->buffer, 1);
+std::uint32_t StridePool::away() const noexcept {
+    std::uint32_t home = 0; // and not yet found to be
+    for (std::uint32_t n = 0; bind_ == nullptr && n < buffer_count_; ++n)
+        if (buffers_[n].waits.load(std::memory_order_acquire) && buffers_[n].is_home()) ++home;
+    const std::uint32_t away = away_.load(std::memory_order_relaxed) - 1;
+    return away - std::min(home, away);
+}
+
+void StridePool::enter_shared_calls() noexcept { SharedCalls::of(SharedCall::packet_freed, packet_freed); }
+
+bool StridePool::settle_credits(WqeBuffer& buffer, std::uint32_t attached) noexcept {
+    const std::uint32_t unused = posted_credits - attached;
+    if (buffer.credits.fetch_sub(unused, std::memory_order_acq_rel) != unused) return false;
+    buffer.credits.store(posted_credits, std::memory_order_relaxed);
+    return true;
 }
 
 /// `left`: credits after `count` packets were freed; below 0 if the buffer is split up.
@@ -221,6 +292,25 @@ void StridePool::bring_home(WqeBuffer* buffer) noexcept {
 }
 
 void StridePool::collect() noexcept {
+    if (bind_ != nullptr) return collect_stack();
+    add_spare(waiting_.find_some_home());
+    if (spare_count_ == 0 && waiting_.search_is_due()) add_spare(waiting_.find_all_home());
+}
+
+void StridePool::collect_all() noexcept {
+    if (bind_ != nullptr) return collect_stack();
+    add_spare(waiting_.find_all_home());
+}
+
+/// A chain of the waiting list's: the newest is last, and taken first.
+void StridePool::add_spare(WqeBuffer* found) noexcept {
+    std::uint32_t count = 0;
+    for (; found != nullptr; found = found->newer, ++count)
+        spare_[spare_count_++] = found;
+    if (count != 0) away_.fetch_sub(count, std::memory_order_relaxed);
+}
+
+void StridePool::collect_stack() noexcept {
     WqeBuffer* buffer = home_.exchange(nullptr, std::memory_order_acquire);
     // The stack's top came home last and is taken first: it goes on top of the spare ones, so reverse.
     WqeBuffer* reversed = nullptr;

@@ -4,13 +4,19 @@
 /// Their memory is the pool's own, and packets are attached to it; or it is claimed from the application's
 /// mempool (bind_pool.hpp), and packets are mbufs that lie in it.
 ///
-/// A buffer is posted, then held by packets, then spare again. Credits count who holds it: posting gives it a
-/// large credit, every packet freed takes one away, and when the WQE is finished the receiving thread takes
-/// away what is left of the large credit beyond the packets attached. Whoever reaches zero brings the buffer
-/// home. So receiving a packet touches no shared counter at all.
+/// A buffer is posted, then held by packets, then spare again. Receiving a packet touches no counter that
+/// others write.
 ///
-/// Of a bound buffer it is known besides which of its mbufs are home. When the queue is gone nobody waits for
-/// the whole buffer any more: what is home goes back to the mempool at once, the rest one by one.
+/// Memory of the pool's own: whoever frees a packet counts it in a row of its lcore (free_counts.hpp),
+/// without a locked operation, and that is all. A buffer whose WQE is finished waits (waiting_list.hpp) until
+/// as many packets were freed as had been handed over in it; the receiving thread looks. When the queue is
+/// gone, the thread that makes or releases another pool looks, and an alarm of EAL's does.
+///
+/// Bound: credits count who holds a buffer. Posting gives it a large credit, every run of packets freed takes
+/// some away, and when the WQE is finished the receiving thread takes away what is left of the large credit
+/// beyond the packets handed over. Whoever reaches zero brings the buffer home. Of a bound buffer it is known
+/// besides which of its mbufs are home. When the queue is gone nobody waits for the whole buffer any more:
+/// what is home goes back to the mempool at once, the rest one by one.
 ///
 /// The pool is counted too: by the queue, and by every buffer that is away. The last to let go frees the
 /// memory, deregisters it and, through the keeper, lets go of the device: packets outlive queue and port.
@@ -18,8 +24,8 @@
 
 #include "base/ids.hpp"
 #include "mprq/rx_queue.hpp"
-
-#include <rte_mbuf.h>
+#include "mprq/waiting_list.hpp"
+#include "mprq/wqe_buffer.hpp"
 
 #include <atomic>
 #include <cstddef>
@@ -28,32 +34,6 @@
 namespace stride::mprq {
 
 class BindPool;
-class StridePool;
-struct WqeBuffer;
-
-/// What an mbuf attached to a stride points at. refcnt is 1 whenever no packet starts at that stride.
-struct StrideShare {
-    rte_mbuf_ext_shared_info info;
-    WqeBuffer* buffer;
-};
-
-/// Part of the pool's memory; the first line is shared between threads, the second is constant.
-struct alignas(64) WqeBuffer {
-    std::atomic<std::uint32_t> credits;
-    WqeBuffer* next_home;           ///< of the stack of buffers brought home by other threads
-    std::atomic<std::uint32_t> out; ///< bound and split up: mbufs that are not back yet
-
-    alignas(64) StridePool* pool;
-    std::byte* strides;       ///< first stride; headroom_bytes before it belong to the buffer too
-    rte_iova_t iova;          ///< of `strides`
-    StrideShare* shares;      ///< one for each stride that a packet may start at; nullptr if bound
-    std::byte* slots;         ///< bound: the mbufs it is made of, and the slot its last stride ends in
-    std::uint8_t* home;       ///< bound, by slot: the mbuf is home; 0 from when it is handed over
-    std::uint32_t first_slot; ///< bound: index of `slots` in the mempool
-    std::uint32_t slot_count;
-    /// slot_count, or 0 if split up: then any of its slots may be another's already.
-    std::atomic<std::uint32_t> whole_slots;
-};
 
 struct StridePoolConfig {
     std::uint32_t buffers{};
@@ -79,11 +59,13 @@ class StridePool {
     /// Takes a spare buffer, the one that came home last; nullptr if there is none. It counts as spare until
     /// mark_posted. Receiving thread, like the next three.
     WqeBuffer* take() noexcept {
-        if (home_.load(std::memory_order_relaxed) != nullptr) collect();
+        if (!waiting_.empty() || home_.load(std::memory_order_relaxed) != nullptr) collect();
         return spare_count_ != 0 ? spare_[--spare_count_] : nullptr;
     }
     /// Buffers that take() has, those not counted that came home since.
     std::uint32_t spare() const noexcept { return spare_count_; }
+    /// Looks for every buffer that came home, so that spare() is what there is.
+    void collect_all() noexcept;
     /// Gives back a buffer that was taken and not posted.
     void give_back(WqeBuffer* buffer) noexcept { spare_[spare_count_++] = buffer; }
     /// A buffer that was taken now belongs to the device, then to packets.
@@ -95,22 +77,26 @@ class StridePool {
     }
     /// The WQE is finished with `attached` packets handed over. True: all of them are free already, the
     /// buffer may be posted again or unposted. False: it comes home with the last of them.
-    static bool settle(WqeBuffer* buffer, std::uint32_t attached) noexcept {
-        const std::uint32_t unused = posted_credits - attached;
-        if (buffer->credits.fetch_sub(unused, std::memory_order_acq_rel) != unused) return false;
-        buffer->credits.store(posted_credits, std::memory_order_relaxed);
-        return true;
+    bool settle(WqeBuffer* buffer, std::uint32_t attached) noexcept {
+        if (bind_ != nullptr) return settle_credits(*buffer, attached);
+        buffer->handed.store(buffer->handed.load(std::memory_order_relaxed) + attached,
+                             std::memory_order_relaxed);
+        if (buffer->is_home()) return true;
+        waiting_.add(*buffer);
+        return false;
     }
     /// The queue lets go; its buffers must be given back or settled before. The pool lives on until the last
     /// packet is freed; of a bound one only the mbufs that are out are missing from the mempool.
     void release() noexcept;
-    /// `count` packets of a buffer were freed. Any thread.
+    /// `count` packets of a bound buffer were freed. Any thread.
     static void packets_freed(WqeBuffer* buffer, std::uint32_t count) noexcept {
         const std::uint32_t left = buffer->credits.fetch_sub(count, std::memory_order_acq_rel) - count;
         if (static_cast<std::int32_t>(left) <= 0) last_freed(buffer, left, count);
     }
-    /// The mempool that a bound pool was made of goes, packets or not. False: a queue still runs on it.
-    bool memory_gone() noexcept;
+    /// A mempool goes: the released pools made of it go first, packets or not. In the process that made them.
+    static void memory_goes(const BindPool& bind) noexcept;
+    /// What memory_goes() left: false if a queue still runs on it.
+    bool forget_memory() noexcept;
     /// What it was made of; nullptr: its own memory.
     BindPool* bound() const noexcept { return bind_; }
 
@@ -118,11 +104,12 @@ class StridePool {
     /// False: another NIC could not be given an IOVA for packets in here (IOVA as PA, pages scattered).
     bool iova_contiguous() const noexcept { return iova_contiguous_; }
     std::uint32_t buffers() const noexcept { return buffer_count_; }
-    /// Buffers posted or held by packets now. Any thread.
-    std::uint32_t away() const noexcept { return away_.load(std::memory_order_relaxed) - 1; }
-    /// What another process was the last to use; for now it stays.
-    static void reap() noexcept {}
-    /// Pools that exist in this process, for tests and for a driver that wants to know at its end.
+    /// Buffers posted or held by packets now. Any thread; while the queue runs it may be one off.
+    std::uint32_t away() const noexcept;
+    /// Frees the pools that were released and whose last packet was freed since. Control threads.
+    static void reap() noexcept;
+    /// Pools that exist in this process, after reaping, for tests and for a driver that wants to know at its
+    /// end.
     static std::uint32_t alive() noexcept;
 
     /// What frees attached packets, for a process that did not make the pools (base/shared_calls.hpp).
@@ -143,11 +130,16 @@ class StridePool {
     void return_homecomers() noexcept;
     void split_up(WqeBuffer& buffer) noexcept;
     void destroy() noexcept;
+    static bool settle_credits(WqeBuffer& buffer, std::uint32_t attached) noexcept;
     void collect() noexcept;
-    void let_go() noexcept {
-        if (away_.fetch_sub(1, std::memory_order_acq_rel) == 1) last_let_go();
-    }
-    void last_let_go() noexcept;
+    void collect_stack() noexcept;
+    void add_spare(WqeBuffer* found) noexcept;
+    void release_bound() noexcept;
+    static void reap_locked() noexcept;
+    static void reap_again(void*) noexcept;
+    /// Of a bound buffer that is home, by whoever brought it there, or of the queue: the last access to the
+    /// pool. Another process may be the last, so that reap() frees it.
+    void let_go() noexcept { away_.fetch_sub(1, std::memory_order_acq_rel); }
     static void packet_freed(void* address, void* share) noexcept;
     static void last_freed(WqeBuffer* buffer, std::uint32_t left, std::uint32_t count) noexcept;
     static void bring_home(WqeBuffer* buffer) noexcept;
@@ -163,6 +155,9 @@ class StridePool {
     bool iova_contiguous_{true};
     RegisteredMemory memory_{};
     BindPool* bind_{};
+    FreeCounts* counts_{};
+    WaitingList waiting_{};
+    StridePool* next_released_{}; ///< of those that wait for their last packet
 
     // Any thread.
     alignas(64) std::atomic<WqeBuffer*> home_{};

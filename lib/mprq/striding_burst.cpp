@@ -318,6 +318,64 @@ template <RxOffloads::Bits Offloads>
     return handed;
 }
 
+/// Hands over packets that lie in a stride each, with their headroom in front of them whatever their lengths,
+/// by fours for as long as all of a four are longer than what is copied: most of what an attached queue does
+/// if a frame and its headroom fit a stride.
+template <RxOffloads::Bits Offloads>
+[[gnu::noinline]] Handed attach_fours(RxQueueState& queue, rte_mbuf** packets, std::size_t wanted) noexcept {
+    RxHot& hot = queue.hot;
+    const std::size_t step = hot.cq.cqe_bytes(), pitch = hot.map.stride_bytes();
+    const auto buffer_bytes = static_cast<std::uint16_t>(pitch - hot.map.shift_bytes());
+    const std::uint64_t rearm = word_of(hot.rearm);
+    Handed handed{0, 0};
+    for (; handed.packets + 4 <= wanted && hot.cq.side_by_side(4); handed.packets += 4) {
+        const auto* at = reinterpret_cast<const std::byte*>(hot.cq.at(hot.cq.ci()));
+        mlx5::CqeQuad quad;
+        if (!quad.take(reinterpret_cast<const mlx5_cqe64*>(at), step, hot.cq.owner(hot.cq.ci()), hot.limits,
+                       hot.consumed) ||
+            quad.end() - hot.consumed != 4 || quad.longer_than(hot.copy_threshold_bytes) != 0xf)
+            break;
+        if (hot.replacement == nullptr) break;
+        if (hot.reserved < 4 && (!refill_reserve(queue) || hot.reserved < 4)) [[unlikely]]
+            break;
+        std::uint32_t bytes[4];
+        quad.store_bytes(bytes);
+        const std::ptrdiff_t offset =
+            std::ptrdiff_t{hot.map.data_offset(hot.consumed)} - RTE_PKTMBUF_HEADROOM;
+        std::byte* start = hot.strides + offset;
+        rte_iova_t iova = hot.iova + static_cast<rte_iova_t>(offset);
+        StrideShare* share = hot.shares + hot.consumed;
+        rte_mbuf** top = hot.reserve + hot.reserved;
+#pragma GCC unroll 1
+        for (std::size_t n = 0; n < 4; ++n) {
+            rte_mbuf* const m = *--top;
+            rte_prefetch0(top[-std::ptrdiff_t{prefetch_packets}]);
+            m->buf_addr = start;
+            rte_mbuf_iova_set(m, iova);
+            m->buf_len = buffer_bytes;
+            m->shinfo = &share->info;
+            const auto& one = *reinterpret_cast<const mlx5_cqe64*>(at);
+            const std::uint32_t length = length_of<Offloads>(bytes[n]);
+            describe<Offloads>(m, one, rearm, RTE_MBUF_F_EXTERNAL, length);
+            stamp<Offloads>(queue.config, m, one);
+            packets[handed.packets + n] = m;
+            handed.bytes += length;
+            start += pitch;
+            iova += pitch;
+            ++share;
+            at += step;
+        }
+        hot.reserved -= 4;
+        hot.attached += 4;
+        hot.cq.consume(4);
+        hot.consumed += 4;
+        hot.used_end = start - hot.map.shift_bytes();
+        if (hot.consumed == hot.limits.strides) [[unlikely]]
+            finish_wqe(queue);
+    }
+    return handed;
+}
+
 /// Hands four packets over where they are, up to the first that lacks its full headroom: where it is there, a
 /// packet's buffer starts at a place that does not depend on the packet in front.
 template <RxOffloads::Bits Offloads>
@@ -361,6 +419,12 @@ template <RxOffloads::Bits Offloads, Place How>
         return handed.packets != 0;
     }
     if (How == Place::attached && longer == 0xf && hot.replacement != nullptr) {
+        if (hot.stride_a_packet && quad.end() - hot.consumed == 4) {
+            const Handed handed = attach_fours<Offloads>(queue, tally.next, wanted);
+            tally.next += handed.packets;
+            tally.bytes += handed.bytes;
+            return handed.packets != 0;
+        }
         const Handed handed = attach_four<Offloads>(queue, tally.next, cqe, firsts, bytes);
         taken = handed.packets;
         tally.next += taken;
@@ -453,12 +517,24 @@ constexpr std::array<RxBurst, combinations> make_table(std::index_sequence<Bits.
     return {receive<static_cast<RxOffloads::Bits>(Bits), How>...};
 }
 
+template <Place How, std::size_t... Choices>
+constexpr std::array<RxBurst, marked_combinations>
+make_marked_table(std::index_sequence<Choices...>) noexcept {
+    return {receive<with_mark | static_cast<RxOffloads::Bits>(Choices << marked_shift), How>...};
+}
+
+using MarkedChoices = std::make_index_sequence<marked_combinations>;
+constexpr auto marked_attach_bursts = make_marked_table<Place::attached>(MarkedChoices{});
+constexpr auto marked_bound_bursts = make_marked_table<Place::bound>(MarkedChoices{});
 constexpr auto attach_bursts = make_table<Place::attached>(std::make_index_sequence<combinations>{});
 constexpr auto bound_bursts = make_table<Place::bound>(std::make_index_sequence<combinations>{});
 
 } // namespace
 
 RxBurst select_striding_burst(RxOffloads offloads, bool bound) noexcept {
+    if (offloads.has(RxOffload::mark))
+        return (bound ? marked_bound_bursts
+                      : marked_attach_bursts)[(offloads.bits() >> marked_shift) % marked_combinations];
     return (bound ? bound_bursts : attach_bursts)[offloads.bits() % combinations];
 }
 

@@ -2,6 +2,8 @@
 /// Who holds a buffer: packets that the application keeps, empty pools, queues that go away first.
 #include "rx_fixture.hpp"
 
+#include <rte_lcore.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -173,43 +175,159 @@ TEST_F(Ownership, BuffersAreTakenLastInFirstOut) {
     EXPECT_EQ(seen.size(), 4U * 5); // four packets in each of the four posted buffers and one spare, no other
 }
 
-TEST_F(Ownership, PacketsFreedByAnotherThreadBringTheirBuffersHome) {
-    set_up({.log_strides = 5, .spare_wqes = 6, .mbufs = 1023});
-    std::vector<rte_mbuf*> box;
-    std::mutex lock;
-    std::atomic<bool> done{false};
-    std::thread freer([&] {
-        while (true) {
-            const bool last = done.load();
+/// A thread that frees what it is given.
+class Freer {
+  public:
+    explicit Freer(bool lcore)
+        : thread_{[this, lcore] { run(lcore); }} {}
+    void give(rte_mbuf* m) {
+        const std::scoped_lock guard{lock_};
+        box_.push_back(m);
+    }
+    void finish() {
+        done_ = true;
+        thread_.join();
+    }
+
+  private:
+    void run(bool lcore) {
+        if (lcore) rte_thread_register();
+        for (bool last = false; !last;) {
+            last = done_;
             std::vector<rte_mbuf*> mine;
             {
-                const std::scoped_lock guard{lock};
-                mine.swap(box);
+                const std::scoped_lock guard{lock_};
+                mine.swap(box_);
             }
-            free_all(mine);
-            if (last) return;
+            for (rte_mbuf* m : mine)
+                rte_pktmbuf_free(m);
+            std::this_thread::yield();
         }
-    });
+        if (lcore) rte_thread_unregister();
+    }
+    std::mutex lock_{};
+    std::vector<rte_mbuf*> box_{};
+    std::atomic<bool> done_{false};
+    std::thread thread_;
+};
+
+TEST_F(Ownership, PacketsFreedByOtherThreadsBringTheirBuffersHome) {
+    set_up({.log_strides = 5, .spare_wqes = 6, .mbufs = 1023});
+    Freer freers[3]{Freer{true}, Freer{true}, Freer{false}};
     for (std::uint32_t n = 0; n < 20000; ++n) {
         ASSERT_TRUE(send(n, 200 + n % 1000));
-        while (true) { // the mbuf pool may be empty until the other thread has run
-            std::vector<rte_mbuf*> packets = burst();
-            if (packets.empty()) {
-                std::this_thread::yield();
-                continue;
-            }
-            expect_packet(packets[0], n, 200 + n % 1000);
-            const std::scoped_lock guard{lock};
-            box.push_back(packets[0]);
-            break;
+        std::vector<rte_mbuf*> packets = burst();
+        for (; packets.empty(); packets = burst()) // the mbuf pool may be empty until the others have run
+            std::this_thread::yield();
+        expect_packet(packets[0], n, 200 + n % 1000);
+        rte_mbuf* const clone = n % 4 == 0 ? rte_pktmbuf_clone(packets[0], pool) : nullptr;
+        if (clone != nullptr) freers[n / 4 % 3].give(clone);
+        if (n % 7 == 0)
+            free_all(packets);
+        else
+            freers[n % 3].give(packets[0]);
+        if (n % 5000 == 4999) {
+            hca->reset();
+            queue->stop();
+            ASSERT_TRUE(queue->start().ok());
+            hca->ready = true;
         }
     }
-    done = true;
-    freer.join();
+    for (Freer& freer : freers)
+        freer.finish();
     hca->reset();
     queue->stop();
     EXPECT_GT(queue->stats().attached, 0U);
     EXPECT_EQ(queue->stats().buffers_held, 0U);
+    EXPECT_EQ(queue->stats().buffers_spare, shape.buffers());
+}
+
+TEST_F(Ownership, OtherThreadsFreeWhileTheQueueGoes) {
+    for (int round = 0; round < 100; ++round) {
+        set_up({});
+        std::vector<rte_mbuf*> packets;
+        for (std::uint32_t n = 0; n < 12; ++n)
+            ASSERT_TRUE(send(n, 900));
+        packets = burst();
+        Freer first{true}, second{false};
+        for (std::size_t n = 0; n < packets.size(); ++n)
+            (n % 2 == 0 ? first : second).give(packets[n]);
+        hca->reset();
+        queue->stop();
+        queue.reset();
+        first.finish();
+        second.finish();
+        EXPECT_EQ(StridePool::alive(), 0U);
+        TearDown();
+        pool = nullptr;
+    }
+}
+
+TEST_F(Ownership, BuffersFreedAfterTheQueueIsGoneAreLetGoOfThoughNobodyAsks) {
+    set_up({});
+    ASSERT_TRUE(send(0, 900));
+    std::vector<rte_mbuf*> packets = burst();
+    std::weak_ptr<const void> device = hca->keeper;
+    hca->reset();
+    queue->stop();
+    queue.reset();
+    hca.reset();
+    EXPECT_FALSE(device.expired());
+    free_all(packets);
+    while (!device.expired()) // the alarm comes, or the test never ends
+        std::this_thread::yield();
+}
+
+TEST_F(Ownership, BuffersThatCameHomeUnnoticedAreNotHeld) {
+    set_up({.spare_wqes = 6});
+    std::vector<rte_mbuf*> held;
+    for (std::uint32_t n = 0; n < 20; ++n) { // five WQEs of four
+        ASSERT_TRUE(send(n, 900));
+        for (rte_mbuf* m : burst())
+            held.push_back(m);
+    }
+    EXPECT_EQ(queue->stats().buffers_held, 5U);
+    for (std::size_t n = 4; n < 16; ++n)
+        rte_pktmbuf_free(held[n]);
+    EXPECT_EQ(queue->stats().buffers_held, 2U);
+    EXPECT_EQ(queue->stats().buffers_spare, 4U);
+    held.erase(held.begin() + 4, held.begin() + 16);
+    free_all(held);
+    EXPECT_EQ(queue->stats().buffers_held, 0U);
+}
+
+TEST_F(Ownership, SpareBuffersAreLowOnlyIfAllThatCameHomeAreCounted) {
+    setup = {.spare_wqes = 40, .mbufs = 511};
+    make_pool();
+    shape = {
+        .log_stride_bytes = 8, .log_strides = 4, .log_wqes = 2, .spare_wqes = 40, .max_frame_bytes = 2000};
+    hca = std::make_unique<FakeHca>(FakeHca::striding(shape));
+    static int told;
+    told = 0;
+    RxQueueConfig wanted = config();
+    wanted.owner.spare_low = [](void*) noexcept { ++told; };
+    Result<RxQueuePtr> made = RxQueue::create_striding(wanted, shape, hca->cq_ring, hca->rq_ring);
+    ASSERT_TRUE(made.ok());
+    queue = std::move(made).value();
+    ASSERT_TRUE(queue->start().ok());
+    std::vector<rte_mbuf*> held;
+    const auto receive_wqes = [&](int wqes) {
+        for (int n = 0; n < 4 * wqes; ++n) {
+            ASSERT_TRUE(send(0, 900));
+            for (rte_mbuf* m : burst())
+                held.push_back(m);
+        }
+    };
+    receive_wqes(30);
+    for (int n = 20; n < 100; ++n) // those in the middle come home
+        rte_pktmbuf_free(held[static_cast<std::size_t>(n)]);
+    held.erase(held.begin() + 20, held.begin() + 100);
+    queue->watch_spare(50);
+    receive_wqes(5);
+    EXPECT_EQ(told, 0) << "20 of 40 came home, 15 are held";
+    receive_wqes(15);
+    EXPECT_EQ(told, 1);
+    free_all(held);
 }
 
 TEST_F(Ownership, CloneOutlivesPacketQueueAndTheMbufThatPointedAtTheBuffer) {
