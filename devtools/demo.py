@@ -56,7 +56,7 @@ def forward(capture, out, frames, rounds, longest):
         BUILD, [f"mlx5_0,wire=pcap,in={capture},loop={rounds},patience=20000", f"mlx5_1,wire=pcap,out={out}"],
         ["net_stride0,ibdev=mlx5_0", "net_stride1,ibdev=mlx5_1"],
         ["--forward-mode=io", "--total-num-mbufs=8192", f"--max-pkt-len={longest}", f"--mbuf-size={mbuf_bytes}"],
-        memory_mib=160 if mbuf_bytes <= 4096 else 640)
+        memory_args=machine.memory_args(160 if mbuf_bytes <= 4096 else 640))
     with testpmd:
         begun = time.monotonic()
         testpmd.command_output("start")

@@ -44,6 +44,13 @@ Status enter_namespaces() {
     return {};
 }
 
+/// Mounts on /sys are to be seen by nobody else. In a chroot whose root is no mount point only /sys can be
+/// asked.
+bool keep_mounts_private() {
+    return mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 ||
+           mount(nullptr, "/sys", nullptr, MS_PRIVATE, nullptr) == 0;
+}
+
 /// What `ip -batch` makes the interfaces of.
 std::string interface_commands(const Config& config) {
     std::string text = "link set lo up\n";
@@ -63,8 +70,7 @@ std::string companion_name(unsigned index) { return strprintf("swhca%u", index);
 
 Status make_companions(const Config& config) {
     if (Status entered = enter_namespaces(); !entered.ok()) return entered;
-    if (mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
-        mount("sysfs", "/sys", "sysfs", 0, nullptr) != 0)
+    if (!keep_mounts_private() || mount("sysfs", "/sys", "sysfs", 0, nullptr) != 0)
         return failed(errno, "cannot mount a /sys that shows the new interfaces");
     std::FILE* ip = popen("exec ip -batch -", "we");
     if (ip == nullptr) return failed(errno, "cannot run ip");

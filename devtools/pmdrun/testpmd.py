@@ -29,6 +29,7 @@ class Testpmd:
     pci: EAL -a values for net/mlx5 (pmdrun.mlx5), instead of vdevs.
     primary: a Testpmd; this one becomes its secondary process, in its namespaces. On net_stride it needs no ports
     (hca_ports) and no vdevs of its own. lcores: EAL --lcores; processes must not share any.
+    memory_args: EAL's arguments for memory, instead of memory_mib of small pages.
     control: where the software HCA takes faults (`swhca fault`).
     """
 
@@ -38,7 +39,7 @@ class Testpmd:
         self.report = {}
         self.output = b""
         self._report_file = tempfile.NamedTemporaryFile(prefix="swhca-report-", suffix=".json")
-        namespaces = ["nsenter", "-t", str(primary.pid), "--net", "--mount"] if primary else []
+        namespaces = ["nsenter", "-t", str(primary.pid), "--net", "--mount", "--root"] if primary else []
         engine = "manual" if primary else f"cpu={machine.engine_cpu()}"  # the primary's moves the packets
         hca = [f"{build}/app/swhca/swhca", "run", "--engine", engine, "--idle", "--report", self._report_file.name]
         hca += ["--control", control] if control else []
@@ -48,7 +49,7 @@ class Testpmd:
         hca += [*([companions] if pci else []), "--"]
         command = [*namespaces, *hca, "dpdk-testpmd", "--lcores", lcores or machine.lcore_map(),
                    "--file-prefix", f"stride{os.getpid()}", "--proc-type", "secondary" if primary else "primary"]
-        command += memory_args if memory_args is not None else machine.memory_args(memory_mib)
+        command += memory_args if memory_args is not None else ["--no-huge", "-m", str(memory_mib)]
         command += [word for address in pci for word in ("-a", address)]
         command += [] if pci else ["--no-pci", "-d", "librte_net_stride.so"]
         command += [word for vdev in vdevs for word in ("--vdev", vdev)]
