@@ -72,6 +72,17 @@ def feature_complaints(code):
             yield f"stride.ini: {name}: not listed, but the driver has {pattern}"
 
 
+def flow_complaints(code):
+    """Items and actions of rte_flow against those the driver names."""
+    matrix = configparser.ConfigParser()
+    matrix.optionxform = str
+    matrix.read_string(read("doc/features/stride.ini"))
+    for section, pattern in (("rte_flow items", r"RTE_FLOW_ITEM_TYPE_(\w+)"), ("rte_flow actions", r"RTE_FLOW_ACTION_TYPE_(\w+)")):
+        named = {name.lower() for name in re.findall(pattern, code)} - {"end", "void"}
+        for name in sorted(named ^ set(matrix[section])):
+            yield f"stride.ini: {section}: {name}: listed or in the driver, not both"
+
+
 def devarg_complaints():
     """Devargs of args.hpp against the guide's table."""
     keys = set(re.findall(r"(\w+)=<", read(f"{DRIVER}/args.hpp")))
@@ -93,7 +104,7 @@ def xstat_complaints():
 
 def main():
     """All three."""
-    complaints = [*feature_complaints(driver_code()), *devarg_complaints(), *xstat_complaints()]
+    complaints = [*feature_complaints(driver_code()), *flow_complaints(driver_code()), *devarg_complaints(), *xstat_complaints()]
     finish("features and code", complaints)
 
 

@@ -4,7 +4,9 @@
 
 #include "ibv/tir.hpp"
 
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 
 namespace stride::ibv {
@@ -35,8 +37,37 @@ struct DatagramMatch {
     std::uint8_t source_bits{}, destination_bits{}, mask{};
 };
 
+/// A rule in verbs' words, for what applications ask for: specifications one behind the other, at most one
+/// of each layer, and what happens to the frame besides going to a TIR.
+class FlowRule {
+  public:
+    /// `Spec`: ibv_flow_spec_eth, _ipv4_ext, _ipv6, _tcp_udp, _action_tag or _action_drop; sets its size.
+    template <class Spec>
+    void append(Spec spec, std::uint32_t type) noexcept {
+        spec.type = static_cast<decltype(spec.type)>(type);
+        spec.size = sizeof spec;
+        std::memcpy(bytes_ + used_, &spec, sizeof spec);
+        used_ += sizeof spec;
+        ++attr().num_of_specs;
+    }
+
+  private:
+    friend class Flow;
+    static constexpr std::size_t max_bytes =
+        sizeof(ibv_flow_attr) + sizeof(ibv_flow_spec_eth) + sizeof(ibv_flow_spec_ipv6) +
+        sizeof(ibv_flow_spec_tcp_udp) + sizeof(ibv_flow_spec_action_tag) + sizeof(ibv_flow_spec_action_drop);
+    ibv_flow_attr* finish(const Device& device, std::uint16_t priority) noexcept;
+    ibv_flow_attr& attr() noexcept { return *reinterpret_cast<ibv_flow_attr*>(bytes_); }
+
+    alignas(8) std::byte bytes_[max_bytes]{};
+    std::size_t used_{sizeof(ibv_flow_attr)};
+};
+
 class Flow {
   public:
+    /// As `rule` says, for frames to `tir`, which must outlive it.
+    static Result<Flow> create(std::shared_ptr<Device> device, const Tir& tir, const FlowRule& rule,
+                               std::uint16_t priority);
     /// `tir` must outlive the rule. Lower `priority` is tried first.
     static Result<Flow> create(std::shared_ptr<Device> device, const Tir& tir, const FlowMatch& match,
                                std::uint16_t priority);

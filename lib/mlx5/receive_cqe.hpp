@@ -102,6 +102,10 @@ inline std::uint16_t vlan_tci(const mlx5_cqe64& cqe) noexcept {
 inline std::uint32_t flags_rqpn(const mlx5_cqe64& cqe) noexcept {
     return be32::from_wire(cqe.flags_rqpn).host();
 }
+/// Flow tag of the rule that took the packet, 24 bits; 0: none.
+inline std::uint32_t flow_tag(const mlx5_cqe64& cqe) noexcept {
+    return be32::from_wire(cqe.sop_drop_qpn).host() & 0xffffffU;
+}
 /// UD: LID of the sender.
 inline std::uint16_t slid(const mlx5_cqe64& cqe) noexcept { return be16::from_wire(cqe.slid).host(); }
 /// Ticks of the device's clock when the packet came.

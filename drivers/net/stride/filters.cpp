@@ -44,6 +44,7 @@ int change_allmulticast(rte_eth_dev* dev, const char* tried, bool on) noexcept {
 } // namespace
 
 std::vector<ibv::FlowMatch> wanted_filters(const Port& port) {
+    if (port.flow.isolated) return {};
     // The HCA does not look for MAC addresses in 16B packets.
     if (port.data->promiscuous != 0 || is_encapsulated(port.args.encap))
         return {ibv::FlowMatch::everything()};

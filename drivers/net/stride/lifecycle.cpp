@@ -116,6 +116,7 @@ Status start_queues(Port& port) {
 }
 
 void stop_queues(Port& port) noexcept {
+    port.flow.rules.clear();
     port.steering.reset();
     if (port.ipoib) port.ipoib->stop();
     port.interrupts.hide_queues();

@@ -56,6 +56,9 @@ eth_dev_ops make_ops() noexcept {
     ops.rx_queue_avail_thresh_set = rx_avail_thresh_set;
     ops.rx_queue_avail_thresh_query = rx_avail_thresh_query;
 
+    ops.flow_ops_get = flow_ops_get;
+    ops.rx_metadata_negotiate = rx_metadata_negotiate;
+
     ops.link_update = link_update;
     ops.mtu_set = mtu_set;
     set_versioned_ops<stats_get>(ops);

@@ -5,6 +5,7 @@
 #include "args.hpp"
 #include "compat.hpp"
 #include "encap.hpp"
+#include "flow.hpp"
 #include "ibv/cq.hpp"
 #include "ibv/key_table.hpp"
 #include "ibv/rq.hpp"
@@ -113,6 +114,7 @@ struct Port {
     std::vector<std::unique_ptr<RxSlot>> rxqs{};
     std::vector<std::unique_ptr<TxSlot>> txqs{};
     std::optional<Steering> steering{}; ///< while started
+    FlowState flow{};                   ///< rte_flow
     std::uint64_t out_of_buffer_base{}; ///< hardware counter at the last reset
     Interrupts interrupts{};            ///< last: it goes first
 };

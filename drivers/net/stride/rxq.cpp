@@ -107,6 +107,7 @@ mprq::RxQueueConfig config_of(RxSlot& slot) noexcept {
     config.timestamp_offset = slot.timestamp_offset;
     config.timestamp_flag = slot.timestamp_flag;
     if (slot.port->ipoib) config.offloads |= mprq::RxOffload::datagram;
+    if (slot.port->flow.marks && !slot.port->ipoib) config.offloads |= mprq::RxOffload::mark;
     SharedRxq& shared = slot.port->shared->rxqs[slot.id];
     shared.slot = &slot;
     config.owner = {&shared,

@@ -14,16 +14,7 @@ constexpr std::uint64_t ipv6_fields = IBV_RX_HASH_SRC_IPV6 | IBV_RX_HASH_DST_IPV
 constexpr std::uint64_t tcp_fields = IBV_RX_HASH_SRC_PORT_TCP | IBV_RX_HASH_DST_PORT_TCP;
 constexpr std::uint64_t udp_fields = IBV_RX_HASH_SRC_PORT_UDP | IBV_RX_HASH_DST_PORT_UDP;
 
-/// A TIR hashes one IP version and one L4 protocol; the more a kind names, the earlier its rules are tried.
-struct Kind {
-    ibv::L3 l3;
-    ibv::L4 l4;
-    std::uint64_t fields;
-    std::uint64_t types; ///< RTE_ETH_RSS_* that ask for it
-    std::uint16_t priority;
-};
-
-constexpr Kind kinds[] = {
+constexpr TrafficKind kinds[] = {
     {ibv::L3::ipv4, ibv::L4::tcp, ipv4_fields | tcp_fields, RTE_ETH_RSS_NONFRAG_IPV4_TCP, 0},
     {ibv::L3::ipv4, ibv::L4::udp, ipv4_fields | udp_fields, RTE_ETH_RSS_NONFRAG_IPV4_UDP, 0},
     {ibv::L3::ipv6, ibv::L4::tcp, ipv6_fields | tcp_fields, RTE_ETH_RSS_NONFRAG_IPV6_TCP, 0},
@@ -34,10 +25,6 @@ constexpr Kind kinds[] = {
      RTE_ETH_RSS_IPV6 | RTE_ETH_RSS_FRAG_IPV6 | RTE_ETH_RSS_NONFRAG_IPV6_OTHER, 1},
     {ibv::L3::any, ibv::L4::any, 0, 0, 2},
 };
-
-bool wanted(const Kind& kind, const RssConfig& rss) noexcept {
-    return kind.fields == 0 || (rss.enabled && (rss.hash_types & kind.types) != 0);
-}
 
 /// Entries of the RQT: the RETA, or queue 0 alone.
 std::vector<ibv_wq*> table_of(std::span<ibv_wq* const> wqs, const RssConfig& rss) {
@@ -56,10 +43,12 @@ const ibv::RssKey RssConfig::default_key = {0x6d, 0x5a, 0x56, 0xda, 0x25, 0x5b, 
                                             0xae, 0x7b, 0x30, 0xb4, 0x77, 0xcb, 0x2d, 0xa3, 0x80, 0x30,
                                             0xf2, 0x0c, 0x6a, 0x42, 0xb7, 0x3b, 0xbe, 0xac, 0x01, 0xfa};
 
+std::span<const TrafficKind> traffic_kinds() noexcept { return kinds; }
+
 std::uint64_t hash_types_of(const ibv::Caps& caps) noexcept {
     std::uint64_t types = 0;
     if (caps.max_rqts == 0 || !caps.rss_toeplitz) return 0;
-    for (const Kind& kind : kinds)
+    for (const TrafficKind& kind : kinds)
         if ((kind.fields & ~caps.rss_fields) == 0) types |= kind.types;
     return types;
 }
@@ -69,11 +58,12 @@ Result<Steering> Steering::create(std::shared_ptr<ibv::Device> device, std::span
     auto rqt = ibv::Rqt::create(device, table_of(wqs, rss));
     if (!rqt) return rqt.take_error();
     Steering steering{device, std::move(rqt).value()};
-    for (const Kind& kind : kinds) {
-        if (!wanted(kind, rss)) continue;
+    for (const TrafficKind& kind : kinds) {
+        if (!is_wanted(kind, rss.enabled ? rss.hash_types : 0)) continue;
         auto tir = ibv::Tir::create(device, steering.rqt_, {.hash_fields = kind.fields, .key = rss.key});
         if (!tir) return tir.take_error();
-        steering.targets_.push_back({kind.l3, kind.l4, kind.priority, std::move(tir).value()});
+        const auto priority = static_cast<std::uint16_t>(filter_priority + kind.priority);
+        steering.targets_.push_back({kind.l3, kind.l4, priority, std::move(tir).value()});
     }
     return steering;
 }

@@ -25,6 +25,26 @@ struct RssConfig {
     static const ibv::RssKey default_key;
 };
 
+/// A TIR hashes one IP version and one L4 protocol; the more a kind names, the earlier its rules are tried.
+struct TrafficKind {
+    ibv::L3 l3;
+    ibv::L4 l4;
+    std::uint64_t fields; ///< IBV_RX_HASH_*
+    std::uint64_t types;  ///< RTE_ETH_RSS_* that ask for it
+    std::uint16_t priority;
+};
+inline constexpr std::uint16_t kind_priorities = 3;
+std::span<const TrafficKind> traffic_kinds() noexcept;
+/// The kind is hashed if these types are asked for; what no kind names goes to the table's first queue.
+inline bool is_wanted(const TrafficKind& kind, std::uint64_t types) noexcept {
+    return kind.fields == 0 || (types & kind.types) != 0;
+}
+
+/// Of the 16 priorities of verbs, applications' rules (rte_flow) have the first, MAC and mode filters the
+/// last.
+inline constexpr std::uint16_t flow_priorities = 4;
+inline constexpr std::uint16_t filter_priority = flow_priorities * kind_priorities;
+
 /// RTE_ETH_RSS_* types that a device with these hash fields can do.
 std::uint64_t hash_types_of(const ibv::Caps& caps) noexcept;
 
