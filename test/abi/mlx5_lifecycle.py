@@ -16,14 +16,7 @@ class StartStop(Mlx5Test):
     def restart(self, devargs):
         """20 times in the middle of traffic."""
         with self.forwarding(CAPTURE, devargs=devargs, wire_in=",loop=0,rate=20000") as forwarding:
-            testpmd = forwarding.testpmd
-            for _ in range(20):
-                before = testpmd.stats(1)["TX-packets"]
-                testpmd.command_output("start")
-                self.assertTrue(testpmd.wait_for(lambda: testpmd.stats(1)["TX-packets"] > before + 300))
-                testpmd.command_output("stop")
-                testpmd.command_output("port stop all")
-                testpmd.command_output("port start all")
+            self.assertTrue(forwarding.restart_ports(20, 300))
             self.assertEqual(forwarding.missing_mbufs(), 0)
         self.check_report(forwarding.report)
 

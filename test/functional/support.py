@@ -71,6 +71,23 @@ class Forwarding:
         self.testpmd.command_output("stop")
         self.stats_in, self.stats_out = self.testpmd.stats(0), self.testpmd.stats(1)
 
+    def start_and_stop(self, frames):
+        """Forwards until so many more frames have left, then stops; whether they did."""
+        before = self.testpmd.stats(1)["TX-packets"]
+        self.testpmd.command_output("start")
+        forwarded = self.testpmd.wait_for(lambda: self.testpmd.stats(1)["TX-packets"] > before + frames)
+        self.testpmd.command_output("stop")
+        return forwarded
+
+    def restart_ports(self, times, frames):
+        """Stops and starts the ports in the middle of traffic, `frames` in between; whether all of them left."""
+        for _ in range(times):
+            if not self.start_and_stop(frames):
+                return False
+            self.testpmd.command_output("port stop all")
+            self.testpmd.command_output("port start all")
+        return True
+
     def missing_mbufs(self):
         """Mbufs of the pools that are not back after the ports were stopped: must be 0."""
         self.testpmd.command_output("port stop all")

@@ -52,14 +52,7 @@ class StartStop(unittest.TestCase):
     def test_restart(self):
         """ports stopped and started ten times in the middle of traffic go on, and every mbuf comes back"""
         with Forwarding(CAPTURE, wire_in=",loop=0,rate=20000") as forwarding:
-            testpmd = forwarding.testpmd
-            for _ in range(10):
-                before = testpmd.stats(1)["TX-packets"]
-                testpmd.command_output("start")
-                self.assertTrue(testpmd.wait_for(lambda: testpmd.stats(1)["TX-packets"] > before + 500))
-                testpmd.command_output("stop")
-                testpmd.command_output("port stop all")
-                testpmd.command_output("port start all")
+            self.assertTrue(forwarding.restart_ports(10, 500))
             self.assertEqual(forwarding.missing_mbufs(), 0)
         self.assertEqual(forwarding.report["broken_rules"], {})
         self.assertEqual([port["contexts"] for port in forwarding.report["ports"]], [0, 0], "devices left open")
@@ -70,10 +63,7 @@ class StartStop(unittest.TestCase):
         with Forwarding(CAPTURES / "coap_mqtt.pcap", wire_in=",loop=0,rate=20000", queues=2) as forwarding:
             testpmd = forwarding.testpmd
             for queue in (0, 1) * 4:
-                before = testpmd.stats(1)["TX-packets"]
-                testpmd.command_output("start")
-                self.assertTrue(testpmd.wait_for(lambda: testpmd.stats(1)["TX-packets"] > before + 500))
-                testpmd.command_output("stop")
+                self.assertTrue(forwarding.start_and_stop(500))
                 for command in ("stop", "start"):
                     for kind in ("rxq", "txq"):
                         answer = testpmd.command_output(f"port {1 if kind == 'txq' else 0} {kind} {queue} {command}")
