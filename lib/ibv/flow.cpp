@@ -69,8 +69,25 @@ FlowMatch FlowMatch::all_multicast() noexcept {
     return match;
 }
 
+FlowMatch FlowMatch::copies() noexcept {
+    FlowMatch match;
+    match.copy = true;
+    return match;
+}
+
+Result<Flow> Flow::create_copies(std::shared_ptr<Device> device, const Tir& tir) {
+    ibv_flow_attr attr{};
+    attr.type = IBV_FLOW_ATTR_SNIFFER;
+    attr.size = sizeof attr;
+    attr.port = device->port();
+    Owned<ibv_flow> flow{ibv_create_flow(tir.get(), &attr), {device}};
+    if (!flow) return verbs_error(0, device->name() + ": create flow (sniffer)");
+    return Flow{std::move(flow)};
+}
+
 Result<Flow> Flow::create(std::shared_ptr<Device> device, const Tir& tir, const FlowMatch& match,
                           std::uint16_t priority) {
+    if (match.copy) return create_copies(std::move(device), tir);
     FlowRule rule;
     append_eth(rule, match);
     append_ip(rule, {.l3 = match.l3, .l4 = match.l4});

@@ -21,10 +21,12 @@ struct FlowMatch {
     MacAddress dst_mac_mask{};
     L3 l3{L3::any};
     L4 l4{L4::any}; ///< any unless l3 is given
+    bool copy{};    ///< takes all, whatever other rules do with it; nothing else counts
 
     static FlowMatch unicast(const MacAddress& mac) noexcept;
     static FlowMatch all_multicast() noexcept;
     static FlowMatch everything() noexcept { return {}; }
+    static FlowMatch copies() noexcept;
     friend bool operator==(const FlowMatch&, const FlowMatch&) = default;
 };
 
@@ -71,6 +73,8 @@ class Flow {
     /// `tir` must outlive the rule. Lower `priority` is tried first.
     static Result<Flow> create(std::shared_ptr<Device> device, const Tir& tir, const FlowMatch& match,
                                std::uint16_t priority);
+    /// A sniffer's rule: copies of all that comes in, to the TIR's first queue.
+    static Result<Flow> create_copies(std::shared_ptr<Device> device, const Tir& tir);
     /// `underlay`: a SOURCE_QPN QP with a receive queue; it must outlive the rule.
     static Result<Flow> create(std::shared_ptr<Device> device, ibv_qp* underlay, const DatagramMatch& match,
                                std::uint16_t priority);

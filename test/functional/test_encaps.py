@@ -90,6 +90,36 @@ class OpaVnic(unittest.TestCase):
             testpmd.command_output("stop")
         self.assertEqual(testpmd.report["broken_rules"], {})
 
+    def test_two_switches_on_a_device(self):
+        """two ports of a device, on switches of their own: each gets its frames alone; nobody's are counted once"""
+        count = 300  # of three senders, so that all fits the queue of a port that gets copies
+        gen = lambda seed: f"wire=gen,size=60-1514,flows=64,count={count},check=on,seed={seed}"
+        vnic = lambda number, device, switch: f"net_stride{number},ibdev=mlx5_{device},encap=opa_vnic:{switch}"
+        generators = {0: "mlx5_2", 2: "mlx5_3", 5: "mlx5_4", 7: "mlx5_5", 8: "mlx5_6"}
+        seeds = {0: 1, 2: 2, 5: 1, 7: 2, 8: 3}
+        vnics = {1: (0, 5), 3: (0, 6), 4: (1, 5), 6: (1, 6), 9: (0, 7)}
+        vdevs = [f"net_stride{port},ibdev={generators[port]}" if port in generators else vnic(port, *vnics[port])
+                 for port in range(10)]
+        with Testpmd(BUILD, ["mlx5_0,wire=pair", "mlx5_1,wire=pair", *(f"{generators[port]},{gen(seeds[port])}" for port in generators)],
+                     vdevs, ["--forward-mode=io", "--total-num-mbufs=16384", "--max-pkt-len=1540", "--rxd=1024"], memory_mib=512) as testpmd:
+            testpmd.command_output("start")
+            sent = lambda port: testpmd.stats(port).get("TX-packets", 0)
+            testpmd.wait_for(lambda: all(sent(port) >= count for port in (0, 2, 5, 7, 9)), timeout_s=30)
+            nobodys = lambda port: testpmd.xstats(port)["rx_bad_veswid"]
+            testpmd.wait_for(lambda: nobodys(4) >= count, timeout_s=10)
+            testpmd.command_output("stop")
+            self.assertEqual({port: nobodys(port) for port in vnics}, {1: 0, 3: 0, 4: count, 6: 0, 9: 0})
+            self.assertEqual({port: testpmd.stats(port)["RX-packets"] for port in vnics},
+                             {1: count, 3: count, 4: count, 6: count, 9: 0})
+            self.assertEqual(testpmd.xstats(6)["rx_other_port"], 2 * count)
+        self.assertEqual(testpmd.report["broken_rules"], {})
+        wires = [port["wire"] for port in testpmd.report["ports"]]
+        for port in (0, 2, 5, 7):
+            wire = wires[int(generators[port][-1])]
+            wrong = {name: wire[name] for name in ("sink_foreign", "sink_wrong_length", "sink_wrong_bytes",
+                                                   "sink_duplicates", "sink_missing") if wire[name] != 0}
+            self.assertEqual(wrong, {}, f"port {port}")
+
     def test_mtu(self):
         """MTU 9000: frames of every length up to it"""
         self.forward("io", 1, size="60-9000", args=("--max-pkt-len=9018", "--mbuf-size=9600", "--total-num-mbufs=4096", "--rxd=2048"))

@@ -45,6 +45,8 @@ int change_allmulticast(rte_eth_dev* dev, const char* tried, bool on) noexcept {
 
 std::vector<ibv::FlowMatch> wanted_filters(const Port& port) {
     if (port.flow.isolated) return {};
+    // Rules can't name a virtual switch: the first port's takes all, the others get copies.
+    if (port.opa_vnic && !port.opa_vnic->is_first()) return {ibv::FlowMatch::copies()};
     // The HCA does not look for MAC addresses in 16B packets.
     if (port.data->promiscuous != 0 || is_encapsulated(port.args.encap))
         return {ibv::FlowMatch::everything()};

@@ -73,6 +73,7 @@ Status Steering::set_filters(const std::vector<ibv::FlowMatch>& filters) {
     std::vector<Rule> added;
     for (ibv::FlowMatch match : filters) {
         for (const Target& target : targets_) {
+            if (match.copy && target.l3 != ibv::L3::any) continue; // one rule has all
             match.l3 = target.l3;
             match.l4 = target.l4;
             wanted_matches.push_back(match);

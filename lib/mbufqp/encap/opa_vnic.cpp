@@ -135,6 +135,8 @@ Status OpaVnicPort::join(OpaVnicDemux& siblings) {
     return {};
 }
 
+bool OpaVnicPort::is_first() const noexcept { return siblings_ == nullptr || siblings_->first() == this; }
+
 Status OpaVnicDemux::add(OpaVnicPort& port) {
     const std::uint16_t vesw_id = port.config().vesw_id;
     if (has(vesw_id))

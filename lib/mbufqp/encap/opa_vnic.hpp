@@ -83,6 +83,8 @@ class OpaVnicPort {
     /// Joins the ports of a device that all get every packet, until it is destroyed: what is for one of them
     /// is for no other to count. Before the first receive. As OpaVnicDemux::add().
     Status join(OpaVnicDemux& siblings);
+    /// No other port has joined before it.
+    bool is_first() const noexcept;
 
     /// `fields` of the frame, as it will be on the wire (with a tag to be inserted).
     OpaRoute route(const std::byte* destination_mac, const FrameFields& fields) const noexcept {

@@ -406,6 +406,36 @@ TEST(OpaVnicReceive, SpoiltPacketsGiveAFrameWithinThemOrNone) {
     }
 }
 
+TEST(OpaVnicDemux, PortsThatAllGetEveryPacketTakeTheirOwnAndCountNobodysOnce) {
+    const auto of_switch = [](std::uint16_t vesw_id) {
+        OpaVnicConfig made = config();
+        made.vesw_id = vesw_id;
+        return made;
+    };
+    OpaVnicDemux siblings;
+    OpaVnicPort first{of_switch(5)}, second{of_switch(6)};
+    ASSERT_TRUE(first.join(siblings).ok());
+    ASSERT_TRUE(second.join(siblings).ok());
+    const auto drops = [&](std::uint16_t vesw_id) {
+        OpaVnicPort sender{of_switch(vesw_id)};
+        Sent sent = send(sender, frame(64));
+        const ReceiveRequest request{.data = sent.packet.data(),
+                                     .bytes = static_cast<std::uint32_t>(sent.packet.size())};
+        return std::pair{first.receive(request).drop, second.receive(request).drop};
+    };
+    EXPECT_EQ(drops(5), (std::pair{RxDrop::none, RxDrop::rx_other_port}));
+    EXPECT_EQ(drops(6), (std::pair{RxDrop::rx_other_port, RxDrop::none}));
+    EXPECT_EQ(drops(7), (std::pair{RxDrop::rx_bad_veswid, RxDrop::rx_other_port}));
+    {
+        OpaVnicPort third{of_switch(7)}, twin{of_switch(6)};
+        ASSERT_TRUE(third.join(siblings).ok());
+        EXPECT_EQ(twin.join(siblings).error().code, EEXIST);
+        EXPECT_EQ(drops(7), (std::pair{RxDrop::rx_other_port, RxDrop::rx_other_port}));
+    }
+    EXPECT_EQ(drops(7).first, RxDrop::rx_bad_veswid) << "it has left";
+    EXPECT_EQ(drops(6).second, RxDrop::none) << "a port that could not join takes nobody along";
+}
+
 TEST(OpaVnicDemux, SwitchIdChoosesThePort) {
     OpaVnicConfig second_config = config();
     second_config.vesw_id = 0x124;
