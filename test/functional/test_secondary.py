@@ -190,7 +190,8 @@ class TwoProcesses(SharedMemory):
                 primary.command_output("port close 1")
                 primary.command_output("device detach net_stride1")
                 self.assertNotIn("net_stride1", second.command_output("show port info 1"))
-            self.assertTrue(second.wait_for(lambda: second.stats(0)["RX-packets"] > 200), second.text()[-2000:])
+            before = second.stats(0)["RX-packets"]
+            self.assertTrue(second.wait_for(lambda: second.stats(0)["RX-packets"] > before + 200), second.text()[-2000:])
             primary.command_output("port stop 0")
             primary.command_output("port close 0")
             time.sleep(0.1)  # it polls what is not there any more

@@ -213,9 +213,11 @@ int stats_by_primary(rte_eth_dev* dev, rte_eth_stats* stats, QueueStats* queues)
 
 /// The port goes from this process. What may still be in a burst has a moment to leave it.
 void leave(std::unique_ptr<SecondaryPort>& port) noexcept {
-    const auto number = static_cast<std::size_t>(&port - ports.data());
-    rte_eth_fp_ops[number].rx_pkt_burst = rte_eth_pkt_burst_dummy;
-    rte_eth_fp_ops[number].tx_pkt_burst = rte_eth_pkt_burst_dummy;
+    static std::array<void*, RTE_MAX_QUEUES_PER_PORT> no_queues{};
+    struct rte_eth_fp_ops& bursts = rte_eth_fp_ops[port->dev - rte_eth_devices];
+    bursts.rx_pkt_burst = rte_eth_pkt_burst_dummy;
+    bursts.tx_pkt_burst = rte_eth_pkt_burst_dummy;
+    bursts.rxq.data = bursts.txq.data = no_queues.data();
     const auto inside = [](const auto& queue) { return queue.inside.load() == this_process; };
     const PortShared& shared = *port->shared;
     constexpr int most_ms = 1000;
@@ -227,8 +229,17 @@ void leave(std::unique_ptr<SecondaryPort>& port) noexcept {
     port.reset();
 }
 
+/// What ethdev does in this process when a port is released.
+void forget(rte_eth_dev* dev) noexcept {
+    dev->state = RTE_ETH_DEV_UNUSED;
+    dev->device = nullptr;
+    dev->dev_ops = nullptr;
+    dev->rx_pkt_burst = nullptr;
+    dev->tx_pkt_burst = nullptr;
+}
+
 int close_here(rte_eth_dev* dev) noexcept {
-    if (dev->process_private != nullptr) leave(ports[dev->data->port_id]);
+    if (dev->process_private != nullptr) leave(ports[static_cast<std::size_t>(dev - rte_eth_devices)]);
     return 0;
 }
 
@@ -313,8 +324,13 @@ int detach_secondary(rte_vdev_device* vdev) noexcept {
     for (auto& port : ports) {
         if (!port || port->name != name) continue;
         rte_eth_dev* const dev = port->dev;
+        // The primary has closed the port: its number is wiped, and ethdev would take it for port 0.
+        const bool is_closed = port->name != dev->data->name;
         leave(port);
-        rte_eth_dev_release_port(dev);
+        if (is_closed)
+            forget(dev);
+        else
+            rte_eth_dev_release_port(dev);
         return 0;
     }
     return 0; // closed already
