@@ -3,6 +3,7 @@
 
 import contextlib
 import os
+import pathlib
 import subprocess
 import tempfile
 
@@ -57,13 +58,23 @@ def _hugepages(count=None):
         return int(setting.read())
 
 
+def _give_back_stale():
+    """Unmounts what hugepages() of a process that was killed has left, with the pages its files hold."""
+    for folder in pathlib.Path(tempfile.gettempdir()).glob("stride-huge-*"):
+        if not pathlib.Path("/proc", folder.name.split("-")[2]).exists():
+            subprocess.run(["umount", folder], check=False, capture_output=True)
+            folder.rmdir()
+
+
 @contextlib.contextmanager
 def hugepages(wanted_mib):
     """EAL arguments for `wanted_mib` of memory that processes can share: hugepages, made if too few are free and given
     back at the end. None if the machine doesn't give them."""
+    if os.geteuid() == 0:
+        _give_back_stale()
     before = _hugepages() if os.geteuid() == 0 else 0
     pages = -(-wanted_mib // 2)
-    with tempfile.TemporaryDirectory(prefix="stride-huge-") as folder:
+    with tempfile.TemporaryDirectory(prefix=f"stride-huge-{os.getpid()}-") as folder:
         mounted = False
         try:
             if os.geteuid() == 0:

@@ -5,6 +5,7 @@
 #include "base/ring.hpp"
 #include "base/shared_calls.hpp"
 #include "mprq/bind_pool.hpp"
+#include "mprq/iova.hpp"
 
 #include <rte_alarm.h>
 #include <rte_eal.h>
@@ -35,16 +36,6 @@ T* allocate(std::size_t count, int socket_id) {
     return static_cast<T*>(rte_zmalloc_socket("stride_pool", count * sizeof(T), cache_line_bytes, socket_id));
 }
 
-/// IOVA as PA: whether [base, base + bytes) is one range for a device without an IOMMU.
-bool one_iova_range(const std::byte* base, std::size_t bytes) {
-    if (rte_eal_iova_mode() != RTE_IOVA_PA) return true;
-    constexpr std::size_t page_bytes = 4096;
-    const rte_iova_t first = rte_mem_virt2iova(base);
-    for (std::size_t offset = 0; offset < bytes; offset += page_bytes)
-        if (rte_mem_virt2iova(base + offset) != first + offset) return false;
-    return first != RTE_BAD_IOVA;
-}
-
 } // namespace
 
 StridePool* StridePool::allocate_pool(int socket_id) noexcept {
@@ -63,8 +54,7 @@ Result<StridePool*> StridePool::create(const StridePoolConfig& config) {
         return Error{ENOMEM, strprintf("stride pool: no memory for %u WQE buffers of %u bytes on socket %d",
                                        config.buffers, config.wqe_bytes, config.socket_id)};
     }
-    if (Status status = pool->register_range(config, pool->data_, config.buffers * pool->pitch_bytes_);
-        !status) {
+    if (Status status = pool->register_range(config, pool->data_, pool->data_bytes_); !status) {
         pool->destroy();
         return status.take_error();
     }
@@ -115,9 +105,12 @@ bool StridePool::lay_out_bound(const StridePoolConfig& config, std::uint32_t lea
 
 bool StridePool::lay_out(const StridePoolConfig& config) {
     // Headroom before each buffer also keeps the buffers from starting at the same cache set.
-    pitch_bytes_ = align_up(std::size_t{config.headroom_bytes}, cache_line_bytes) + config.wqe_bytes;
+    const std::size_t pitch_bytes =
+        align_up(std::size_t{config.headroom_bytes}, cache_line_bytes) + config.wqe_bytes;
+    data_bytes_ = config.buffers * pitch_bytes;
+    data_bytes_ += iova_slack_bytes(data_bytes_, pitch_bytes);
     // Copies of short packets read whole blocks, and a shifted packet ends two bytes behind its stride.
-    data_ = allocate<std::byte>(config.buffers * pitch_bytes_ + cache_line_bytes, config.socket_id);
+    data_ = allocate<std::byte>(data_bytes_ + cache_line_bytes, config.socket_id);
     buffers_ = allocate<WqeBuffer>(config.buffers, config.socket_id);
     shares_ = allocate<StrideShare>(std::size_t{config.buffers} * config.shares_per_wqe, config.socket_id);
     spare_ = allocate<WqeBuffer*>(config.buffers, config.socket_id);
@@ -126,22 +119,32 @@ bool StridePool::lay_out(const StridePoolConfig& config) {
         counts_ == nullptr)
         return false;
     buffer_count_ = config.buffers;
-    for (std::uint32_t n = config.buffers; n-- > 0;) {
-        lay_out_buffer(buffers_[n], config, n);
-        spare_[spare_count_++] = &buffers_[n];
+    iova_contiguous_ = lay_out_buffers(config, pitch_bytes, true);
+    return iova_contiguous_ || lay_out_buffers(config, pitch_bytes, false);
+}
+
+/// One after another; if `in_ranges`, each at the next place where it is one range for any device. False if
+/// there are too few such places: buffers larger than a page have none.
+bool StridePool::lay_out_buffers(const StridePoolConfig& config, std::size_t pitch_bytes, bool in_ranges) {
+    std::byte* start = data_;
+    for (std::uint32_t n = 0; n < config.buffers; ++n, start += pitch_bytes) {
+        if (in_ranges) start = iova_place(start, data_ + data_bytes_, pitch_bytes);
+        if (start == nullptr) return false;
+        lay_out_buffer(buffers_[n], config, n, start + (pitch_bytes - config.wqe_bytes));
+        spare_[config.buffers - 1 - n] = &buffers_[n]; // the first is taken first
     }
+    spare_count_ = config.buffers;
     return true;
 }
 
-void StridePool::lay_out_buffer(WqeBuffer& buffer, const StridePoolConfig& config, std::uint32_t index) {
-    std::byte* start = data_ + index * pitch_bytes_;
+void StridePool::lay_out_buffer(WqeBuffer& buffer, const StridePoolConfig& config, std::uint32_t index,
+                                std::byte* strides) {
     new (&buffer) WqeBuffer;
     buffer.pool = this;
     buffer.counts = counts_;
     buffer.number = index;
-    buffer.strides = start + (pitch_bytes_ - config.wqe_bytes);
-    buffer.iova = rte_mem_virt2iova(buffer.strides);
-    iova_contiguous_ = iova_contiguous_ && one_iova_range(start, pitch_bytes_);
+    buffer.strides = strides;
+    buffer.iova = rte_mem_virt2iova(strides);
     buffer.shares = shares_ + std::size_t{index} * config.shares_per_wqe;
     for (std::uint32_t n = 0; n < config.shares_per_wqe; ++n) {
         StrideShare& share = buffer.shares[n];

@@ -125,7 +125,9 @@ class StridePool {
     static StridePool* allocate_pool(int socket_id) noexcept;
     bool lay_out(const StridePoolConfig& config);
     bool lay_out_bound(const StridePoolConfig& config, std::uint32_t least);
-    void lay_out_buffer(WqeBuffer& buffer, const StridePoolConfig& config, std::uint32_t index);
+    bool lay_out_buffers(const StridePoolConfig& config, std::size_t pitch_bytes, bool in_ranges);
+    void lay_out_buffer(WqeBuffer& buffer, const StridePoolConfig& config, std::uint32_t index,
+                        std::byte* strides);
     Status register_range(const StridePoolConfig& config, std::byte* base, std::size_t bytes);
     void return_homecomers() noexcept;
     void split_up(WqeBuffer& buffer) noexcept;
@@ -151,7 +153,7 @@ class StridePool {
     WqeBuffer* buffers_{};
     StrideShare* shares_{};
     std::byte* data_{};
-    std::size_t pitch_bytes_{}; ///< from one buffer to the next
+    std::size_t data_bytes_{};
     bool iova_contiguous_{true};
     RegisteredMemory memory_{};
     BindPool* bind_{};

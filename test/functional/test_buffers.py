@@ -6,6 +6,7 @@ import tempfile
 import unittest
 
 from support import BUILD, CAPTURES, Forwarding, capture_size, missing_mbufs, pcap_diff
+from pmdrun import machine
 from pmdrun.testpmd import Testpmd
 
 CAPTURE = CAPTURES / "coap_mqtt.pcap"
@@ -37,6 +38,23 @@ class OtherDrivers(unittest.TestCase):
     def test_pcap_copied(self):
         """net_pcap sends packets copied to mbufs as they came"""
         self.send_by("net_pcap0,tx_pcap={out}", ",copy_threshold_bytes=65535")
+
+
+class Hugepages(unittest.TestCase):
+    """Memory whose pages lie anywhere for a device without an IOMMU."""
+
+    def test_attached(self):
+        """hugepages, IOVA as PA: no buffer lies across pages, so that packets are attached as without"""
+        with machine.hugepages(256) as memory_args:
+            if memory_args is None:
+                self.skipTest("no hugepages to be had")
+            with Forwarding(CAPTURE, driver_args=",copy_threshold_bytes=0", eal=["--iova-mode=pa"],
+                            memory_args=memory_args) as forwarding:
+                forwarding.run()
+                received = forwarding.testpmd.xstats(0)
+        self.assertRegex(pcap_diff(CAPTURE, forwarding.out), "^identical")
+        self.assertEqual(received["rx_copied_asked"], 0)
+        self.assertGreater(received["rx_attached"], forwarding.expected / 2)
 
 
 class OtherPools(unittest.TestCase):

@@ -137,9 +137,6 @@ constexpr rte_vdev_driver make_driver() noexcept {
     rte_vdev_driver driver{};
     driver.probe = probe;
     driver.remove = remove;
-    // The device takes virtual addresses; with physical ones pages of a WQE buffer lie about, and packets are
-    // copied, for another driver may be given them.
-    driver.drv_flags = RTE_VDEV_DRV_NEED_IOVA_AS_VA;
     return driver;
 }
 
