@@ -236,8 +236,10 @@ class Handover(SharedMemory):
 
     def primary(self, ops, devargs=""):
         """Receives, hands over, closes the port and removes it."""
-        return self.start(["--port", f"mlx5_0,wire=pcap,in={self.capture},loop=0,rate=20000"],
-                          [*self.arguments(1), "--vdev", f"net_stride0,ibdev=mlx5_0{devargs}", "--", ops])
+        process, text = self.start(["--port", f"mlx5_0,wire=pcap,in={self.capture},loop=0,rate=20000"],
+                                   [*self.arguments(1), "--vdev", f"net_stride0,ibdev=mlx5_0{devargs}", "--", ops])
+        self.assertIn("handover: ready", text)  # EAL of a secondary waits for ever for a primary that did not start
+        return process, text
 
 
 class ChangingHands(Handover):
