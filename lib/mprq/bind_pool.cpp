@@ -3,6 +3,7 @@
 
 #include "base/log.hpp"
 #include "base/ring.hpp"
+#include "mprq/iova.hpp"
 
 #include <rte_lcore.h>
 #include <rte_malloc.h>
@@ -223,6 +224,8 @@ int BindPool::create(rte_mempool* pool) noexcept {
     data->home_ = static_cast<std::uint8_t*>(
         rte_zmalloc_socket("bind_pool", pool->size, RTE_CACHE_LINE_SIZE, pool->socket_id));
     pool->pool_data = data;
+    // Slots are found by their number in one chunk, which need not be one range for a device: a slot is.
+    if (physical_iova() && layout_of(pool)) pool->flags |= RTE_MEMPOOL_F_NO_IOVA_CONTIG;
     if (data->stack_ != nullptr && data->owner_ != nullptr && data->home_ != nullptr) return 0;
     destroy(pool);
     return -ENOMEM;
@@ -320,8 +323,9 @@ ssize_t BindPool::memory_bytes(const rte_mempool* pool, std::uint32_t objects, s
     if (!layout)
         return rte_mempool_op_calc_mem_size_default(pool, objects, page_shift, min_chunk_bytes, align);
     const std::size_t bytes = std::size_t{objects} << layout->log_pitch;
-    *min_chunk_bytes = bytes; // one chunk, and one range of IOVAs
-    *align = std::min<std::size_t>(layout->pitch_bytes(), page_bytes);
+    *min_chunk_bytes = physical_iova() ? bytes - 1 : bytes; // one chunk; all of it would mean one range, too
+    *align =
+        physical_iova() ? layout->pitch_bytes() : std::min<std::size_t>(layout->pitch_bytes(), page_bytes);
     return static_cast<ssize_t>(bytes);
 }
 
@@ -337,9 +341,9 @@ int BindPool::populate(rte_mempool* pool, unsigned max_objects, void* memory, rt
     const auto slots =
         static_cast<std::uint32_t>(std::min<std::size_t>(max_objects, bytes >> layout->log_pitch));
     for (std::uint32_t index = 0; index < slots; ++index) {
-        void* object = data.object(index);
-        const auto offset = static_cast<rte_iova_t>(data.object(index) - data.slots_);
-        add(pool, context, object, iova == RTE_BAD_IOVA ? RTE_BAD_IOVA : iova + offset);
+        std::byte* object = data.object(index);
+        const auto offset = static_cast<rte_iova_t>(object - data.slots_);
+        add(pool, context, object, iova == RTE_BAD_IOVA ? rte_mem_virt2iova(object) : iova + offset);
     }
     // The first ones on top.
     for (std::uint32_t index = slots; index-- > 0;) {

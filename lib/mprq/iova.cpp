@@ -12,8 +12,6 @@ namespace {
 constexpr std::size_t page_bytes = 4096;
 constexpr std::size_t hugepage_bytes = std::size_t{2} << 20; // the smallest kind
 
-bool physical() noexcept { return rte_eal_iova_mode() == RTE_IOVA_PA && rte_eal_has_hugepages() != 0; }
-
 /// Bytes from `at` to the next page.
 std::size_t to_next_page(const std::byte* at) noexcept {
     return page_bytes - reinterpret_cast<std::uintptr_t>(at) % page_bytes;
@@ -21,8 +19,10 @@ std::size_t to_next_page(const std::byte* at) noexcept {
 
 } // namespace
 
+bool physical_iova() noexcept { return rte_eal_iova_mode() == RTE_IOVA_PA && rte_eal_has_hugepages() != 0; }
+
 std::size_t iova_range_bytes(const std::byte* base, std::size_t bytes) noexcept {
-    if (!physical()) return bytes;
+    if (!physical_iova()) return bytes;
     const rte_iova_t first = rte_mem_virt2iova(base);
     if (first == RTE_BAD_IOVA) return 0;
     for (std::size_t offset = to_next_page(base); offset < bytes; offset += page_bytes)
@@ -40,7 +40,7 @@ std::byte* iova_place(std::byte* from, const std::byte* end, std::size_t bytes) 
 }
 
 std::size_t iova_slack_bytes(std::size_t bytes, std::size_t piece_bytes) noexcept {
-    return physical() ? (bytes / hugepage_bytes + 1) * piece_bytes : 0;
+    return physical_iova() ? (bytes / hugepage_bytes + 1) * piece_bytes : 0;
 }
 
 } // namespace stride::mprq

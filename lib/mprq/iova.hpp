@@ -7,6 +7,9 @@
 
 namespace stride::mprq {
 
+/// Whether devices are given addresses of hugepages that lie anywhere.
+bool physical_iova() noexcept;
+
 /// Bytes from `base` on, at most `bytes`, that are one range. Control path; any thread.
 std::size_t iova_range_bytes(const std::byte* base, std::size_t bytes) noexcept;
 
