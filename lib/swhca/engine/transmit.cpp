@@ -236,6 +236,7 @@ unsigned Transmitter::serve(Qp& qp, unsigned budget) {
 unsigned Transmitter::attend(Sender& sender, unsigned budget) {
     Qp& qp = *sender.qp;
     unsigned sent = 0;
+    sender.pending = true; // comes back to it, should memory be gone in the midst of this
     if (qp.sq.state == QueueState::ready && read_doorbell(sender))
         sent = serve(qp, budget);
     else if (qp.sq.state == QueueState::error) [[unlikely]]

@@ -136,6 +136,7 @@ Result<bool> set_port_key(PortConfig& port, const std::string& key, const std::s
         port.max_frame_bytes = static_cast<std::uint32_t>(number);
     } else if (key == "pause") {
         if (!parse_switch(value, port.pause)) return bad_value(key, value, "on or off");
+        port.options.when_full = port.pause ? WhenFull::wait : WhenFull::drop;
     } else if (key == "min_inline") {
         if (value != "none" && value != "l2") return bad_value(key, value, "none or l2");
         port.caps.min_inline_mode = value == "l2" ? 1 : 0;

@@ -20,14 +20,12 @@ using stride::Result;
 using WireResult = Result<std::unique_ptr<Wire>>;
 
 WireResult make_pair(const PortOptions& options) {
-    stride::Status keys = check_keys(options, {"peer", "pause"});
+    stride::Status keys = check_keys(options, {"peer"});
     if (!keys) return keys.take_error();
-    const Result<bool> pause = switch_option(options, "pause", false);
-    if (!pause) return pause.error();
     const std::string* peer = options.find("peer");
     if (peer != nullptr && *peer == options.name) return option_error(options, "peer", "is the port itself");
-    return WireResult{std::make_unique<PairWire>(options.name, peer != nullptr ? *peer : std::string{},
-                                                 pause.value() ? WhenFull::wait : WhenFull::drop)};
+    return WireResult{
+        std::make_unique<PairWire>(options.name, peer != nullptr ? *peer : std::string{}, options.when_full)};
 }
 
 WireResult make_loop(const PortOptions& options) {

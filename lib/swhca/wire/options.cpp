@@ -69,12 +69,4 @@ Result<double> rate_option(const PortOptions& options, std::string_view key) {
     return value;
 }
 
-Result<bool> switch_option(const PortOptions& options, std::string_view key, bool fallback) {
-    const std::string* text = options.find(key);
-    if (text == nullptr) return fallback;
-    if (*text == "on") return true;
-    if (*text == "off") return false;
-    return option_error(options, key, "neither on nor off");
-}
-
 } // namespace swhca

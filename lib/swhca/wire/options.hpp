@@ -16,8 +16,6 @@ stride::Result<std::uint64_t> number_option(const PortOptions& options, std::str
                                             std::uint64_t fallback);
 /// A positive number with fraction and suffix k, M or G (1.5M); 0 if the key is not given.
 stride::Result<double> rate_option(const PortOptions& options, std::string_view key);
-/// on or off.
-stride::Result<bool> switch_option(const PortOptions& options, std::string_view key, bool fallback);
 
 /// `port NAME: KEY=VALUE: why`.
 stride::Error option_error(const PortOptions& options, std::string_view key, const std::string& why);

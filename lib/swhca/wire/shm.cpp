@@ -14,17 +14,15 @@ constexpr std::size_t learned_limit = 65536;
 } // namespace
 
 Result<std::unique_ptr<Wire>> ShmWire::make(const PortOptions& options) {
-    stride::Status keys = check_keys(options, {"fabric", "pause"});
+    stride::Status keys = check_keys(options, {"fabric"});
     if (!keys) return keys.take_error();
-    const Result<bool> pause = switch_option(options, "pause", false);
-    if (!pause) return pause.error();
     const std::string* name = options.find("fabric");
     if (name == nullptr || name->empty() || name->find('/') != name->npos)
         return option_error(options, "fabric", "a shm wire needs a name for its fabric, without /");
     Result<ShmSegment> segment = ShmSegment::join(*name, options.format);
     if (!segment) return option_error(options, "fabric", segment.error().what);
-    return Result<std::unique_ptr<Wire>>{std::make_unique<ShmWire>(
-        std::move(segment).value(), options.format, pause.value() ? WhenFull::wait : WhenFull::drop)};
+    return Result<std::unique_ptr<Wire>>{
+        std::make_unique<ShmWire>(std::move(segment).value(), options.format, options.when_full)};
 }
 
 ShmWire::ShmWire(ShmSegment segment, WireFormat format, WhenFull when_full)
@@ -55,10 +53,12 @@ bool ShmWire::send(const Frame& frame) {
         const auto known = table_.find(addresses.destination);
         if (known != table_.end() && segment_->is_taken(known->second)) return send_to(known->second, frame);
     }
-    for (std::uint32_t place = 0; place < ShmLayout::places; ++place) {
-        if (place == segment_->own() || !segment_->is_taken(place)) continue;
-        if (!segment_->write(place, frame)) frames_lost_.add(1);
+    // To all; where it has to wait it goes on with this place when the port offers the frame again.
+    for (; flooded_ < ShmLayout::places; ++flooded_) {
+        if (flooded_ == segment_->own() || !segment_->is_taken(flooded_)) continue;
+        if (!send_to(flooded_, frame)) return false;
     }
+    flooded_ = 0;
     return true;
 }
 

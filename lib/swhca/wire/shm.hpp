@@ -38,6 +38,7 @@ class ShmWire final : public Wire {
     WhenFull when_full_;
     FrameSink* sink_{};
     std::unordered_map<std::uint64_t, std::uint32_t> table_{}; ///< address to place
+    std::uint32_t flooded_{}; ///< places before this one have the frame that goes to all
     unsigned polls_since_look_{};
     std::atomic<std::uint32_t> others_{};
     stride::Counter frames_out_{}, frames_in_{}, frames_lost_{};

@@ -40,16 +40,13 @@ std::shared_ptr<SwitchFabric> fabric_named(const std::string& name, WireFormat f
 } // namespace
 
 Result<std::unique_ptr<Wire>> SwitchWire::make(const PortOptions& options) {
-    stride::Status keys = check_keys(options, {"fabric", "pause"});
+    stride::Status keys = check_keys(options, {"fabric"});
     if (!keys) return keys.take_error();
-    const Result<bool> pause = switch_option(options, "pause", false);
-    if (!pause) return pause.error();
     const std::string* name = options.find("fabric");
     auto fabric = fabric_named(name != nullptr ? *name : "fabric", options.format);
     if (fabric->format != options.format)
         return option_error(options, "fabric", "the other ports of this fabric have another link layer");
-    return Result<std::unique_ptr<Wire>>{
-        std::make_unique<SwitchWire>(std::move(fabric), pause.value() ? WhenFull::wait : WhenFull::drop)};
+    return Result<std::unique_ptr<Wire>>{std::make_unique<SwitchWire>(std::move(fabric), options.when_full)};
 }
 
 SwitchWire::SwitchWire(std::shared_ptr<SwitchFabric> fabric, WhenFull when_full)

@@ -84,6 +84,7 @@ struct PortOptions {
     std::string name{};
     std::string wire{"pair"};
     WireFormat format{WireFormat::ethernet}; ///< what the port speaks; taps and switches must know
+    WhenFull when_full{WhenFull::drop};      ///< of a far end that is full (`pause=on`: it is waited for)
     unsigned engines{1};                     ///< threads that serve the ports of this process
     std::vector<std::pair<std::string, std::string>> values{};
     const std::string* find(std::string_view key) const noexcept;

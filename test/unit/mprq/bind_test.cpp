@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 /// Mempool ops "stride": an ordinary pool, and one whose mbufs are strides.
 #include "bind_fixture.hpp"
+#include "lcore_of_thread.hpp"
 
 #include <rte_eal.h>
 #include <rte_lcore.h>
@@ -361,7 +362,7 @@ TEST_F(BindPoolTest, OtherThreadsFreeAndAllocateMeanwhile) {
     std::mutex lock;
     std::atomic<bool> done{false};
     const auto work = [&] {
-        rte_thread_register();
+        const LcoreOfThread id;
         while (!done) {
             std::vector<rte_mbuf*> mine;
             {
@@ -372,7 +373,6 @@ TEST_F(BindPoolTest, OtherThreadsFreeAndAllocateMeanwhile) {
             if (!mine.empty()) rte_pktmbuf_free_bulk(mine.data(), static_cast<unsigned>(mine.size()));
             std::this_thread::yield();
         }
-        rte_thread_unregister();
     };
     std::thread first{work}, second{work};
     for (std::uint32_t n = 0; n < 20000; ++n) {

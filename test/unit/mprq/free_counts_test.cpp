@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 /// Counts of freed packets, and the buffers that wait for them.
+#include "lcore_of_thread.hpp"
 #include "mprq/waiting_list.hpp"
 
 #include <rte_lcore.h>
@@ -23,9 +24,8 @@ using CountsPtr = std::unique_ptr<FreeCounts, DestroyCounts>;
 template <class Work>
 std::thread thread_of(bool lcore, Work work) {
     return std::thread{[lcore, work] {
-        if (lcore) rte_thread_register();
+        const LcoreOfThread id{lcore};
         work();
-        if (lcore) rte_thread_unregister();
     }};
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 /// Who holds a buffer: packets that the application keeps, empty pools, queues that go away first.
+#include "lcore_of_thread.hpp"
 #include "rx_fixture.hpp"
 
 #include <rte_lcore.h>
@@ -191,7 +192,7 @@ class Freer {
 
   private:
     void run(bool lcore) {
-        if (lcore) rte_thread_register();
+        const LcoreOfThread id{lcore};
         for (bool last = false; !last;) {
             last = done_;
             std::vector<rte_mbuf*> mine;
@@ -203,7 +204,6 @@ class Freer {
                 rte_pktmbuf_free(m);
             std::this_thread::yield();
         }
-        if (lcore) rte_thread_unregister();
     }
     std::mutex lock_{};
     std::vector<rte_mbuf*> box_{};

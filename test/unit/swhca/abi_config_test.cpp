@@ -32,6 +32,7 @@ TEST(PortText, KeysOfThePortStayAndKeysOfTheWireGoOn) {
     EXPECT_EQ(port.value().mac, (std::array<std::uint8_t, 6>{2, 0, 0, 0, 0, 7}));
     EXPECT_EQ(port.value().max_frame_bytes, 9018U);
     EXPECT_TRUE(port.value().pause);
+    EXPECT_EQ(port.value().options.when_full, swhca::WhenFull::wait);
     const std::vector<std::pair<std::string, std::string>> rest{{"in", "a.pcap"}, {"loop", "3"}};
     EXPECT_EQ(port.value().options.values, rest);
 }

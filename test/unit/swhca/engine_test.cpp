@@ -139,7 +139,7 @@ struct Ends {
             engines.push_back(std::make_unique<Engine>(EngineOptions{.lane = i}));
         for (TestDevice* side : {&sender, &receiver}) {
             options.name = side->device.name;
-            options.values = {{"pause", "on"}};
+            options.when_full = WhenFull::wait;
             auto wire = make_wire(options);
             EXPECT_TRUE(wire.ok());
             side->device.port.wire = std::move(wire).value();

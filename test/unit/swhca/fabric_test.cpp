@@ -23,8 +23,9 @@ using test::Bytes;
 /// A port that keeps what it receives.
 struct Port : FrameSink {
     explicit Port(const std::string& wire_kind, std::vector<std::pair<std::string, std::string>> values,
-                  WireFormat format = WireFormat::ethernet) {
+                  WireFormat format = WireFormat::ethernet, WhenFull when_full = WhenFull::drop) {
         PortOptions options;
+        options.when_full = when_full;
         options.name = "p";
         options.wire = wire_kind;
         options.values = std::move(values);
@@ -147,12 +148,20 @@ TEST(SwitchWire, PortsOfDifferentLinkLayersDoNotMix) {
     EXPECT_FALSE(make_wire(options).ok());
 }
 
-std::string fabric_name() { return "unit-" + std::to_string(getpid()); }
+/// Of this process and those it forks.
+const std::string& fabric_name() {
+    static const std::string name = "unit-" + std::to_string(getpid());
+    return name;
+}
+
+Port shared(WhenFull when_full) {
+    return Port{"shm", {{"fabric", fabric_name()}}, WireFormat::ethernet, when_full};
+}
+
+Port pausing() { return shared(WhenFull::wait); }
 
 TEST(ShmWire, FramesOfAllSizesArriveInOrderThroughManyRoundsOfTheRing) {
-    const std::vector<std::pair<std::string, std::string>> options{{"fabric", fabric_name()},
-                                                                   {"pause", "on"}};
-    Port a{"shm", options}, b{"shm", options};
+    Port a = pausing(), b = pausing();
     unsigned sent = 0, checked = 0;
     for (unsigned round = 0; round < 3000; ++round) {
         Bytes frame = ethernet(2, 1, 20 + round * 37 % 9000);
@@ -175,9 +184,8 @@ TEST(ShmWire, FramesOfAllSizesArriveInOrderThroughManyRoundsOfTheRing) {
 
 TEST(ShmWire, FullRingPausesOrLosesAsAsked) {
     for (const bool pause : {true, false}) {
-        const std::vector<std::pair<std::string, std::string>> options{{"fabric", fabric_name()},
-                                                                       {"pause", pause ? "on" : "off"}};
-        Port a{"shm", options}, b{"shm", options};
+        const WhenFull when_full = pause ? WhenFull::wait : WhenFull::drop;
+        Port a = shared(when_full), b = shared(when_full);
         b.send(ethernet(1, 2));
         a.wire->poll(64);
         unsigned sent = 0;
@@ -191,15 +199,34 @@ TEST(ShmWire, FullRingPausesOrLosesAsAsked) {
     }
 }
 
+TEST(ShmWire, FrameForAllWaitsForWhoeverIsFullAndReachesEachOnce) {
+    Port a = pausing(), b = pausing(), c = pausing();
+    const auto empty = [](Port& port) {
+        while (port.wire->poll(64) != 0) {
+        }
+    };
+    unsigned sent = 0;
+    while (sent < 1000 && a.send(ethernet(2, 1, 9000)))
+        ++sent;
+    ASSERT_LT(sent, 1000U);
+    empty(c);
+    EXPECT_FALSE(a.send(ethernet(2, 1, 9000))); // b is full
+    empty(b);
+    EXPECT_TRUE(a.send(ethernet(2, 1, 9000)));
+    empty(b);
+    empty(c);
+    EXPECT_EQ(b.got.size(), sent + 1);
+    EXPECT_EQ(c.got.size(), sent + 1);
+    EXPECT_EQ(a.counter("frames_lost"), 0U);
+}
+
 TEST(ShmWire, ProcessThatDiesLeavesItsPlaceAndStopsNobody) {
-    const std::vector<std::pair<std::string, std::string>> options{{"fabric", fabric_name()},
-                                                                   {"pause", "on"}};
-    Port a{"shm", options};
+    Port a = pausing();
     for (unsigned round = 0; round < 12; ++round) { // more than there are places
         a.got.clear();
         const pid_t child = fork();
         if (child == 0) {
-            Port b{"shm", options};
+            Port b = pausing();
             b.send(ethernet(1, 2));
             _exit(0); // no destructor runs
         }

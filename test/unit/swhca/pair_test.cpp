@@ -81,8 +81,10 @@ TEST(PairWire, PeerIsChosenByName) {
 }
 
 TEST(PairWire, PauseIsToldToTheReceiverAndStopsTheSender) {
-    const auto a = made(pair_options("a", {{"pause", "on"}}));
-    const auto b = made(pair_options("b", {{"pause", "on"}}));
+    PortOptions options_a = pair_options("a"), options_b = pair_options("b");
+    options_a.when_full = options_b.when_full = WhenFull::wait;
+    const auto a = made(options_a);
+    const auto b = made(options_b);
     TestSink to_a, to_b;
     a->attach(to_a);
     b->attach(to_b);
@@ -130,10 +132,8 @@ TEST(PairWire, EitherSideMayGoFirst) {
 
 TEST(WireOptions, ErrorsNamePortKeyAndValue) {
     PortOptions options = pair_options("east", {{"colour", "red"}});
-    EXPECT_EQ(error_of(options), "port east: colour=red: wire pair has no such option; it has peer, pause");
-    options.values = {{"pause", "maybe"}};
-    EXPECT_EQ(error_of(options), "port east: pause=maybe: neither on nor off");
-    options.values = {{"pause", "on"}, {"pause", "off"}};
+    EXPECT_EQ(error_of(options), "port east: colour=red: wire pair has no such option; it has peer");
+    options.values = {{"peer", "west"}, {"peer", "north"}};
     EXPECT_NE(error_of(options).find("given twice"), std::string::npos);
     options.values = {{"peer", "east"}};
     EXPECT_NE(error_of(options).find("is the port itself"), std::string::npos);
