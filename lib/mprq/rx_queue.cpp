@@ -296,8 +296,8 @@ void RxQueue::stop() noexcept {
 RxBurst RxQueue::burst() const noexcept {
     const RxQueueState& queue = state_of(*this);
     const RxOffloads offloads = queue.config.offloads;
-    return queue.kind == QueueKind::striding ? select_striding_burst(offloads, queue.bound != nullptr)
-                                             : select_single_packet_burst(offloads);
+    if (queue.kind != QueueKind::striding) return select_single_packet_burst(offloads);
+    return queue.bound != nullptr ? select_bound_burst(offloads) : select_attach_burst(offloads);
 }
 
 void enter_shared_calls() noexcept { StridePool::enter_shared_calls(); }

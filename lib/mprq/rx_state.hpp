@@ -171,7 +171,8 @@ bool expand_completions(RxQueueState& queue, const mlx5_cqe64& title) noexcept;
 /// Consumes every completion there is; returns how many were packets.
 std::uint32_t drain_completions(RxQueueState& queue) noexcept;
 
-RxBurst select_striding_burst(RxOffloads offloads, bool bound) noexcept;
+RxBurst select_attach_burst(RxOffloads offloads) noexcept;
+RxBurst select_bound_burst(RxOffloads offloads) noexcept;
 RxBurst select_single_packet_burst(RxOffloads offloads) noexcept;
 Status start_single_packet(RxQueueState& queue);
 void stop_single_packet(RxQueueState& queue) noexcept;

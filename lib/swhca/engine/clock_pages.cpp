@@ -3,22 +3,16 @@
 
 #include "base/barrier.hpp"
 #include "base/be.hpp"
+#include "base/clock.hpp"
 #include "swhca/engine/receive.hpp"
 
 #include <algorithm>
-#include <ctime>
 #include <rdma/mlx5-abi.h>
 
 namespace swhca {
 namespace {
 
 constexpr std::uint64_t info_period_ns = 1'000'000'000;
-
-std::uint64_t time_of_day_ns() noexcept {
-    timespec now{};
-    clock_gettime(CLOCK_REALTIME, &now);
-    return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000U + static_cast<std::uint64_t>(now.tv_nsec);
-}
 
 template <class T>
 void set(T* member, T value) noexcept {
@@ -31,7 +25,7 @@ void write_info(std::byte* page, std::uint64_t counter) noexcept {
     auto* info = reinterpret_cast<mlx5_ib_clock_info*>(page);
     const std::uint32_t sign = info->sign;
     __atomic_store_n(&info->sign, sign + MLX5_IB_CLOCK_INFO_KERNEL_UPDATING, __ATOMIC_SEQ_CST);
-    set<__u64>(&info->nsec, time_of_day_ns());
+    set<__u64>(&info->nsec, stride::clock_ns(CLOCK_REALTIME));
     set<__u64>(&info->cycles, counter);
     set<__u64>(&info->frac, 0);
     set<__u32>(&info->mult, 1);

@@ -2,12 +2,12 @@
 #include "swhca/engine/receive.hpp"
 
 #include "base/barrier.hpp"
+#include "base/clock.hpp"
 #include "swhca/engine/disorder.hpp"
 #include "swhca/engine/queues.hpp"
 
 #include <algorithm>
 #include <array>
-#include <ctime>
 
 namespace swhca {
 namespace {
@@ -16,11 +16,7 @@ std::uint8_t vendor_syndrome(Rule rule) noexcept { return static_cast<std::uint8
 
 } // namespace
 
-std::uint64_t device_clock_ns() noexcept {
-    timespec now{};
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000U + static_cast<std::uint64_t>(now.tv_nsec);
-}
+std::uint64_t device_clock_ns() noexcept { return stride::clock_ns(CLOCK_MONOTONIC); }
 
 Failure failure_of(const Rq& rq, prm::Syndrome syndrome) noexcept {
     Failure failure;

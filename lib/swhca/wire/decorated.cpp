@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "swhca/wire/decorated.hpp"
 
+#include "base/clock.hpp"
 #include "base/log.hpp"
 #include "swhca/wire/options.hpp"
 
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <ctime>
 
 namespace swhca {
 namespace {
 
+using stride::clock_ns;
 using stride::Error;
 using stride::Result;
 
@@ -19,12 +20,6 @@ constexpr unsigned quiet_polls_before_flush = 64;
 constexpr unsigned most_overtakers = 4;
 constexpr std::uint64_t overtaken_wait_ns = 1'000'000; ///< nobody comes by: it goes on
 constexpr std::uint64_t seed_step = 0x9e3779b97f4a7c15U;
-
-std::uint64_t clock_ns(clockid_t clock) noexcept {
-    timespec now{};
-    clock_gettime(clock, &now);
-    return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000U + static_cast<std::uint64_t>(now.tv_nsec);
-}
 
 bool happens(std::mt19937_64& random, double probability) {
     // 53 bits of the number as a fraction: the same on every library.

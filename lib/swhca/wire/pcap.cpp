@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "swhca/wire/pcap.hpp"
 
+#include "base/clock.hpp"
 #include "base/log.hpp"
 
 #include <algorithm>
 #include <cmath>
-#include <ctime>
 #include <limits>
 
 namespace swhca {
 namespace {
+
+using stride::clock_ns;
 
 constexpr std::uint64_t ns_per_ms = 1'000'000;
 constexpr double ns_per_s = 1e9;
@@ -17,12 +19,6 @@ constexpr std::uint64_t flush_after_ns = 1 * ns_per_ms;
 constexpr unsigned polls_between_looks = 64; ///< at the clock, while there is something to flush
 constexpr double max_backlog_frames = 4096;  ///< an engine that was away for long does not catch up all of it
 constexpr std::uint64_t for_ever = std::numeric_limits<std::uint64_t>::max();
-
-std::uint64_t clock_ns(clockid_t clock) noexcept {
-    timespec now{};
-    clock_gettime(clock, &now);
-    return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000U + static_cast<std::uint64_t>(now.tv_nsec);
-}
 
 std::uint64_t bytes_of(std::span<const Frame> frames) noexcept {
     std::uint64_t bytes = 0;

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-/// The receive burst of a striding queue: poll, take strides, hand over, describe, ring.
+/// The receive burst of a striding queue: poll, take strides, hand over, describe, ring. Compiled for
+/// attached packets and for bound ones by a file each (attach_bursts.cpp, bound_bursts.cpp): there are many
+/// combinations of offloads.
+#pragma once
+
 #include "mprq/rx_state.hpp"
 
 #include <rte_prefetch.h>
@@ -9,8 +13,7 @@
 #include <cstring>
 #include <utility>
 
-namespace stride::mprq {
-namespace {
+namespace stride::mprq::detail {
 
 using mlx5::StrideRange;
 
@@ -91,9 +94,9 @@ class View {
         colour_mask_bytes_{hot().bound_colour_mask_bytes};
 };
 
-constexpr std::uint32_t prefetch_packets = 4;
+inline constexpr std::uint32_t prefetch_packets = 4;
 
-const mlx5_cqe64& cqe_at(const mlx5_cqe64* first, std::size_t step, std::size_t n) noexcept {
+inline const mlx5_cqe64& cqe_at(const mlx5_cqe64* first, std::size_t step, std::size_t n) noexcept {
     return *reinterpret_cast<const mlx5_cqe64*>(reinterpret_cast<const std::byte*>(first) + n * step);
 }
 
@@ -510,32 +513,29 @@ std::uint16_t receive(void* queue_pointer, rte_mbuf** packets, std::uint16_t wan
     return taken;
 }
 
-constexpr std::size_t combinations = 1U << 6;
+inline constexpr std::size_t combinations = 1U << 6;
 
-template <Place How, std::size_t... Bits>
-constexpr std::array<RxBurst, combinations> make_table(std::index_sequence<Bits...>) noexcept {
-    return {receive<static_cast<RxOffloads::Bits>(Bits), How>...};
+/// A burst for each combination of offloads.
+struct StridingBursts {
+    std::array<RxBurst, combinations> plain;
+    std::array<RxBurst, marked_combinations> marked;
+
+    RxBurst of(RxOffloads offloads) const noexcept {
+        if (offloads.has(RxOffload::mark))
+            return marked[(offloads.bits() >> marked_shift) % marked_combinations];
+        return plain[offloads.bits() % combinations];
+    }
+};
+
+template <Place How, std::size_t... Bits, std::size_t... Choices>
+constexpr StridingBursts make_bursts(std::index_sequence<Bits...>, std::index_sequence<Choices...>) noexcept {
+    return {{receive<static_cast<RxOffloads::Bits>(Bits), How>...},
+            {receive<with_mark | static_cast<RxOffloads::Bits>(Choices << marked_shift), How>...}};
 }
 
-template <Place How, std::size_t... Choices>
-constexpr std::array<RxBurst, marked_combinations>
-make_marked_table(std::index_sequence<Choices...>) noexcept {
-    return {receive<with_mark | static_cast<RxOffloads::Bits>(Choices << marked_shift), How>...};
-}
+template <Place How>
+inline constexpr StridingBursts
+    striding_bursts = make_bursts<How>(std::make_index_sequence<combinations>{},
+                                       std::make_index_sequence<marked_combinations>{});
 
-using MarkedChoices = std::make_index_sequence<marked_combinations>;
-constexpr auto marked_attach_bursts = make_marked_table<Place::attached>(MarkedChoices{});
-constexpr auto marked_bound_bursts = make_marked_table<Place::bound>(MarkedChoices{});
-constexpr auto attach_bursts = make_table<Place::attached>(std::make_index_sequence<combinations>{});
-constexpr auto bound_bursts = make_table<Place::bound>(std::make_index_sequence<combinations>{});
-
-} // namespace
-
-RxBurst select_striding_burst(RxOffloads offloads, bool bound) noexcept {
-    if (offloads.has(RxOffload::mark))
-        return (bound ? marked_bound_bursts
-                      : marked_attach_bursts)[(offloads.bits() >> marked_shift) % marked_combinations];
-    return (bound ? bound_bursts : attach_bursts)[offloads.bits() % combinations];
-}
-
-} // namespace stride::mprq
+} // namespace stride::mprq::detail
