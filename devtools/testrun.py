@@ -85,7 +85,7 @@ def main():
     passed, failed = 0, []
     wanted = options.stage or [entry[0] for entry in (STAGES[:1] if options.quick else STAGES)]
     for folder, meson_options, suites in [entry for entry in STAGES if entry[0] in wanted]:
-        suites = [*suites, *(["abi-long"] if options.long and "abi" in suites else [])]
+        suites = [*suites, *(f"{suite}-long" for suite in suites if options.long and suite in ("abi", "functional"))]
         stage_passed, stage_failed = stage(folder, meson_options, suites)
         passed += stage_passed
         failed += stage_failed
