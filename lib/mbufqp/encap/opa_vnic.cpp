@@ -169,16 +169,4 @@ OpaVnicPort* OpaVnicDemux::first() const noexcept {
     return nullptr;
 }
 
-OpaVnicDemux::Target OpaVnicDemux::receive(const ReceiveRequest& request) const noexcept {
-    if (request.bytes < OpaHeader::bytes) return {first(), Decapsulated::dropped(RxDrop::rx_logic)};
-    const std::uint16_t wanted = OpaHeader::read(request.data).l4_header;
-    for (const auto& slot : ports_) {
-        OpaVnicPort* port = slot.load(std::memory_order_acquire);
-        if (port != nullptr && port->config().vesw_id == wanted) return {port, port->receive(request)};
-    }
-    OpaVnicPort* counted_on = first();
-    if (counted_on == nullptr) return {nullptr, Decapsulated::dropped(RxDrop::rx_bad_veswid)};
-    return {counted_on, counted_on->receive(request)};
-}
-
 } // namespace stride::mbufqp

@@ -257,8 +257,8 @@ struct OpaVnic {
     }
 };
 
-/// The VNIC ports of a device, by virtual Ethernet switch id: behind one receive queue (receive()), or each
-/// with queues of its own that get every packet (OpaVnicPort::join()). Changes from the control thread.
+/// The VNIC ports of a device, by virtual Ethernet switch id: each has queues of its own that get every
+/// packet, and takes those of its switch (OpaVnicPort::join()). Changes from the control thread.
 class OpaVnicDemux {
   public:
     static constexpr std::size_t max_ports = 16;
@@ -269,11 +269,6 @@ class OpaVnicDemux {
     /// Looks at no port, so that one may go meanwhile.
     bool has(std::uint16_t vesw_id) const noexcept;
 
-    struct Target {
-        OpaVnicPort* port{}; ///< nullptr: nobody; counted on the first port there is, as the kernel does
-        Decapsulated frame{};
-    };
-    Target receive(const ReceiveRequest& request) const noexcept;
     /// The port that errors of no port are counted on; nullptr if there is none.
     OpaVnicPort* first() const noexcept;
 

@@ -436,26 +436,6 @@ TEST(OpaVnicDemux, PortsThatAllGetEveryPacketTakeTheirOwnAndCountNobodysOnce) {
     EXPECT_EQ(drops(6).second, RxDrop::none) << "a port that could not join takes nobody along";
 }
 
-TEST(OpaVnicDemux, SwitchIdChoosesThePort) {
-    OpaVnicConfig second_config = config();
-    second_config.vesw_id = 0x124;
-    OpaVnicPort first{config()}, second{second_config};
-    OpaVnicDemux demux;
-    EXPECT_EQ(demux.receive({}).port, nullptr);
-    ASSERT_TRUE(demux.add(first).ok());
-    ASSERT_TRUE(demux.add(second).ok());
-    OpaVnicPort twin{second_config};
-    EXPECT_EQ(demux.add(twin).error().code, EEXIST);
-    Sent sent = send(second, frame(64));
-    const ReceiveRequest request{.data = sent.packet.data(),
-                                 .bytes = static_cast<std::uint32_t>(sent.packet.size())};
-    EXPECT_EQ(demux.receive(request).port, &second);
-    EXPECT_TRUE(demux.receive(request).frame.ok());
-    demux.remove(second);
-    EXPECT_EQ(demux.receive(request).port, &first) << "counted on the first there is";
-    EXPECT_EQ(demux.receive(request).frame.drop, RxDrop::rx_bad_veswid);
-}
-
 TEST(OpaVnicConfig, NonsenseIsRefusedByName) {
     const auto error = [](auto change) {
         OpaVnicConfig bad = config();
